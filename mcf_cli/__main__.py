@@ -1,0 +1,3 @@
+from mcf_cli.commands.main import run
+
+run()

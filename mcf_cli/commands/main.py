@@ -1,0 +1,50 @@
+"""The ``mcf`` command: a group whose subcommands are imported only when they are called."""
+
+import importlib
+import sys
+import traceback
+
+import click
+
+from mcf_cli.errors import McfError
+from mcf_cli.version import __version__
+
+# name: (module, one line of help). The help stands here so that `mcf --help` imports no command.
+COMMANDS: dict[str, tuple[str, str]] = {}
+
+
+class LazyGroup(click.Group):
+    """A click group that lists its commands from ``COMMANDS`` and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        return importlib.import_module(module).command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if COMMANDS:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mcf")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def main(debug: bool) -> None:
+    """Marginalised corrupted features: train robust linear models, re-run the paper, judge its claims."""
+
+
+def run(args: list[str] | None = None) -> None:
+    """The console entry point: turn an McfError into one or two lines and exit code 2."""
+    arguments = sys.argv[1:] if args is None else args
+    try:
+        main.main(args=arguments, prog_name="mcf")
+    except McfError as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        click.echo(f"mcf: {error}", err=True)
+        sys.exit(2)
