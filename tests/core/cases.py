@@ -102,7 +102,7 @@ SEQUENCE_NOISE = PerFeature(
 CASES = [
     Case("none", None, REALS, each(ref.unchanged), True),
     Case("blankout", Blankout(0.3), REALS, each(ref.blankout, 0.3), True),
-    Case("blankout-counts", Blankout(0.9), COUNTS, each(ref.blankout, 0.9), True),
+    Case("blankout-counts", Blankout(0.6), COUNTS, each(ref.blankout, 0.6), True),
     Case("blankout-per-feature", Blankout(QS), REALS, each(ref.blankout, QS), True),
     Case("dropout", Dropout(0.4), REALS, each(ref.dropout, 0.4), True),
     Case("dropout-per-feature", Dropout(QS), COUNTS, each(ref.dropout, QS), True),

@@ -26,9 +26,8 @@ def law(request):
 
 
 def test_probabilities_of_all_copies_sum_to_one(law):
-    probabilities, copies = ref.corrupted_copies(law)
+    probabilities, _ = ref.corrupted_copies(law)
     assert probabilities.sum() == pytest.approx(1.0, abs=1e-14)
-    assert len(np.unique(copies, axis=0)) <= len(copies)
 
 
 def test_moments_equal_those_of_all_copies(law):
