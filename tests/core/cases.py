@@ -1,4 +1,4 @@
-"""The one list of corruptions that the core's tests run through, each with valid data and its brute-force law."""
+"""The one list of corruptions that the core's tests run through, each with valid data and its law."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import reference as ref
-
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
 
 REALS = np.array(
@@ -21,7 +20,9 @@ REALS = np.array(
         [0.7, 2.0, -1.2, 1.3, -0.9],
     ]
 )
-COUNTS = np.array([[0, 3, 1, 0, 2], [1, 0, 0, 4, 0], [2, 1, 0, 0, 7], [0, 0, 3, 1, 0], [5, 0, 0, 0, 1], [0.0] * 5])
+COUNTS = np.array(
+    [[0, 3, 1, 0, 2], [1, 0, 0, 4, 0], [2, 1, 0, 0, 7], [0, 0, 3, 1, 0], [5, 0, 0, 0, 1], [0.0] * 5]
+)
 BITS = np.array(
     [[1, 0, 1, 1, 0], [0, 0, 1, 0, 1], [1, 1, 0, 0, 0], [0, 1, 1, 1, 1], [0, 0, 0, 0, 0], [1.0, 0, 0, 1, 1]]
 )
@@ -64,7 +65,10 @@ def each(noise: Callable[..., ref.Group], parameters: Any = None) -> Callable[[n
     def law(x: np.ndarray) -> ref.Law:
         if parameters is None:
             return [noise(d, v) for d, v in enumerate(x)]
-        return [noise(d, v, p) for d, (v, p) in enumerate(zip(x, np.broadcast_to(parameters, x.shape), strict=True))]
+        return [
+            noise(d, v, p)
+            for d, (v, p) in enumerate(zip(x, np.broadcast_to(parameters, x.shape), strict=True))
+        ]
 
     return law
 
@@ -94,9 +98,15 @@ def sequence_law(x: np.ndarray) -> ref.Law:
     ]
 
 
-SENSORS_NOISE = PerFeature([([0, 1], Gaussian(0.4)), ([2, 3], Poisson()), ([4], BitSwap(0.1)), ([5], Blankout(0.3))])
+SENSORS_NOISE = PerFeature(
+    [([0, 1], Gaussian(0.4)), ([2, 3], Poisson()), ([4], BitSwap(0.1)), ([5], Blankout(0.3))]
+)
 SEQUENCE_NOISE = PerFeature(
-    [([0, 1, 2], Multinomial(q=0.2, blocks=3)), ([3, 4], Blankout(q=np.array([0.4, 0.1]))), ([5], Dropout(0.6))]
+    [
+        ([0, 1, 2], Multinomial(q=0.2, blocks=3)),
+        ([3, 4], Blankout(q=np.array([0.4, 0.1]))),
+        ([5], Dropout(0.6)),
+    ]
 )
 
 CASES = [
@@ -152,7 +162,7 @@ LABELS = {2: np.array([0, 1, 1, 0, 1, 0]), 3: np.array([0, 2, 1, 0, 1, 2])}
 
 
 def weights(case: Case, classes: int, seed: int = 0, scale: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
-    """Seeded coef and intercept; small enough that every difference of two weights stays in Laplace's domain."""
+    """Seeded coef and intercept, small enough that differences of weights stay in Laplace's domain."""
     rng = np.random.default_rng(seed)
     outputs = 1 if classes == 2 else classes
     return rng.uniform(-scale, scale, (outputs, case.X.shape[1])), rng.uniform(-1, 1, outputs)

@@ -1,12 +1,13 @@
 """Brute-force references for the core, written from the mathematics alone; nothing here imports mcf_cli.
 
 A corrupted example is a list of independent `Group`s: some columns, and the atoms (probability, value) that
-they take together. Blankout, dropout, bit-swap and multinomial noise have finitely many atoms, so their groups
-are exact; Poisson noise is a sum cut off far in its tail; Gaussian and Laplace noise are quadrature rules whose
+they take together. Blankout, dropout, bit-swap and multinomial noise have finitely many atoms, so theirs are
+exact; Poisson noise is a sum cut off far in its tail; Gaussian and Laplace noise are quadrature rules whose
 nodes act as atoms (test_reference.py holds them against scipy's adaptive quadrature).
 
-Losses take `laws`, one list of groups per example, integer class codes `y`, `coef` of shape (1, D) when binary
-and (K, D) otherwise, and `intercept`. They return one value per example: `objective` takes the mean and adds l2.
+Losses take `laws`, one list of groups per example, integer class codes `y`, `coef` of shape (1, D) when
+binary and (K, D) otherwise, and `intercept`. They return one value per example; `objective` takes the mean
+and adds l2.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def gaussian(column: int, x: float, sigma: float, nodes: int = 80) -> Group:
     return atoms(column, weights / np.sqrt(2 * np.pi), x + sigma * points)
 
 
-def laplace(column: int, x: float, scale: float, panels: int = 40, nodes: int = 16, reach: float = 120.0) -> Group:
+def laplace(
+    column: int, x: float, scale: float, panels: int = 40, nodes: int = 16, reach: float = 120.0
+) -> Group:
     """Gauss-Legendre on panels of each half-line, which follows exp(t x~) up to |t| of about 0.7 / scale."""
     points, weights = np.polynomial.legendre.leggauss(nodes)
     edges = np.linspace(0.0, reach, panels + 1)
@@ -182,7 +185,9 @@ def plain_logistic(scores: np.ndarray, label: int) -> np.ndarray:
 PLAIN = {"quadratic": plain_quadratic, "exponential": plain_exponential, "logistic": plain_logistic}
 
 
-def enumerated(loss: str, laws: list[Law], y: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+def enumerated(
+    loss: str, laws: list[Law], y: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
     """The expected loss itself: every corrupted copy, one by one."""
     values = []
     for law, label in zip(laws, y, strict=True):
@@ -196,7 +201,9 @@ def quadratic(laws: list[Law], targets: np.ndarray, coef: np.ndarray, intercept:
     values = []
     for law, target in zip(laws, targets, strict=True):
         m, v = mean(law), covariance(law)
-        values.append(sum((w @ m + b - t) ** 2 + w @ v @ w for w, b, t in zip(coef, intercept, target, strict=True)))
+        values.append(
+            sum((w @ m + b - t) ** 2 + w @ v @ w for w, b, t in zip(coef, intercept, target, strict=True))
+        )
     return np.array(values)
 
 
@@ -214,7 +221,9 @@ def jensen_terms(law: Law, label: int, coef: np.ndarray, intercept: np.ndarray, 
         sign = signs(label)
         return float(np.logaddexp(0, log_mgf(law, -sign * coef[0]) - sign * intercept[0]))
     if multiclass == "pairwise":
-        logits = [log_mgf(law, w - coef[label]) + b - intercept[label] for w, b in zip(coef, intercept, strict=True)]
+        logits = [
+            log_mgf(law, w - coef[label]) + b - intercept[label] for w, b in zip(coef, intercept, strict=True)
+        ]
         return float(logsumexp(logits))
     logits = [log_mgf(law, w) + b for w, b in zip(coef, intercept, strict=True)]
     return float(logsumexp(logits) - coef[label] @ mean(law) - intercept[label])
@@ -225,7 +234,10 @@ def jensen(
 ) -> np.ndarray:
     """Eq. final_log; several classes: the pairwise or the shared bound."""
     return np.array(
-        [jensen_terms(law, int(label), coef, intercept, multiclass) for law, label in zip(laws, y, strict=True)]
+        [
+            jensen_terms(law, int(label), coef, intercept, multiclass)
+            for law, label in zip(laws, y, strict=True)
+        ]
     )
 
 
@@ -263,7 +275,9 @@ def variational(
     return np.array(
         [
             minimise_on_unit_interval(
-                lambda lam, law=law, label=int(label): variational_at(lam, law, label, coef, intercept, multiclass)
+                lambda lam, law=law, label=int(label): variational_at(
+                    lam, law, label, coef, intercept, multiclass
+                )
             )
             for law, label in zip(laws, y, strict=True)
         ]
@@ -351,7 +365,9 @@ def leave_one_out(
     return np.array(predictions)
 
 
-def central_difference(function: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-5) -> np.ndarray:
+def central_difference(
+    function: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-5
+) -> np.ndarray:
     """Fourth-order central differences of a scalar function."""
     gradient = np.zeros(at.shape)
     for index in np.ndindex(at.shape):

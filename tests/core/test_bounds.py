@@ -1,20 +1,19 @@
-"""Bounds are bounds, tighter ones are tighter, convex ones convex, on random problems; what is not, is not."""
+"""On random problems bounds are bounds, tighter ones tighter, convex ones convex; and what is not, is not."""
 
 import numpy as np
 import pytest
 import reference as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import logsumexp
-
 from mcf_cli import BitSwap, Blankout, Dropout, Multinomial
 from mcf_cli.core.problem import Problem
+from scipy.special import logsumexp
 
 ROWS, COLUMNS = 4, 4
 
 
 class RandomProblem:
-    """A few rows, a corruption with finitely many copies, and weights, all from one seed and a few numbers."""
+    """A few rows, a corruption with finitely many copies, and weights, from one seed and a few numbers."""
 
     def __init__(self, family: str, q: float, classes: int, scale: float, seed: int):
         self.description = f"{family} q={q} classes={classes} scale={scale} seed={seed}"
@@ -127,7 +126,7 @@ def test_jensen_is_convex_along_chords(multiclass, random, fraction):
     assert random.value(coef, intercept, multiclass=multiclass) <= chord + allowance(first, second)
 
 
-# What the forms do not promise -------------------------------------------------------------------------------
+# What the forms do not promise --------------------------------------------------------------------------
 
 
 def one_feature(corruption, loss_options, w, x=1.0):

@@ -1,14 +1,13 @@
-"""Each corruption's moments and log-MGF equal brute force, its sampler follows them, and it refuses bad data."""
+"""A corruption's moments and log-MGF equal brute force, its sampler follows them, and bad data is refused."""
 
 import numpy as np
 import pytest
 import reference as ref
 from cases import BITS, CORRUPTED, COUNTS, ONE_HOT, REALS, weights
-from scipy import sparse
-from sklearn.base import clone
-
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
 from mcf_cli.core.problem import Problem
+from scipy import sparse
+from sklearn.base import clone
 
 EVERY_CORRUPTION = pytest.mark.parametrize("case", CORRUPTED, ids=str)
 
@@ -31,7 +30,9 @@ def test_log_mgf(case, seed):
     """Entries add up over a row; a block of one-hot columns may share its entry among them as it likes."""
     t = weights(case, 2, seed, scale=1.0)[0][0]
     expected = [ref.log_mgf(law, t) for law in case.laws]
-    np.testing.assert_allclose(case.corruption.log_mgf(t, case.X).sum(axis=1), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        case.corruption.log_mgf(t, case.X).sum(axis=1), expected, rtol=1e-8, atol=1e-10
+    )
 
 
 @EVERY_CORRUPTION
@@ -103,7 +104,7 @@ def test_is_a_clonable_estimator(case):
     np.testing.assert_array_equal(copy.mean(case.X), case.corruption.mean(case.X))
 
 
-# Bad data and bad parameters: the error names the parameter or the column ----------------------------------------
+# Bad data and bad parameters: the error names the parameter or the column --------------------------------
 
 LABELS = np.array([0, 1, 1, 0, 1, 0])
 
@@ -178,7 +179,9 @@ def test_a_block_that_is_not_one_hot_is_refused(value, container):
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf], ids=["nan", "infinity"])
-@pytest.mark.parametrize("corruption", [None, Blankout(0.5), Gaussian(1.0)], ids=["none", "blankout", "gaussian"])
+@pytest.mark.parametrize(
+    "corruption", [None, Blankout(0.5), Gaussian(1.0)], ids=["none", "blankout", "gaussian"]
+)
 def test_nan_and_infinity_are_refused(corruption, bad, container):
     with pytest.raises(ValueError, match=r"(?i)nan|infinit|finite"):
         evaluate(corruption, container(with_entry(REALS, 0, 1, bad)))

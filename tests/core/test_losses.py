@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import reference as ref
 from cases import BY_NAME, CASES, LABELS, Case, weights
-from scipy import sparse
-
 from mcf_cli.core.problem import Problem
+from scipy import sparse
 
 L2 = 0.03
 
@@ -148,7 +147,9 @@ def test_a_row_of_weight_zero_does_not_count(loss: Loss, classes: int):
     case, y = BY_NAME["blankout"], LABELS[classes]
     coef, intercept = weights(case, classes, seed=3)
     kept = np.array([1, 1, 1, 0, 1, 1.0])
-    ours = loss.problem(case.X, y, classes, sample_weight=kept).loss_gradient(case.corruption, L2, coef, intercept)
+    ours = loss.problem(case.X, y, classes, sample_weight=kept).loss_gradient(
+        case.corruption, L2, coef, intercept
+    )
     rows = kept > 0
     theirs = loss.problem(case.X[rows], y[rows], classes).loss_gradient(case.corruption, L2, coef, intercept)
     for left, right in zip(ours, theirs, strict=True):

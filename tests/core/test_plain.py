@@ -1,13 +1,12 @@
-"""Without corruption the models are the plain ones that scikit-learn fits; special cases are what they should be."""
+"""Without corruption the models are the plain ones that scikit-learn fits; Gaussian quadratic is ridge."""
 
 import numpy as np
 import pytest
+from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
+from mcf_cli.core.problem import Problem
 from scipy import sparse
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-
-from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
-from mcf_cli.core.problem import Problem
 
 L2 = 0.01
 TIGHT = {"max_iter": 20000, "tol": 1e-9}

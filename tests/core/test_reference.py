@@ -1,4 +1,6 @@
-"""The references hold against each other and against scipy's adaptive quadrature before they judge the core."""
+"""The references hold against each other and against adaptive quadrature before they judge the core."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +37,9 @@ def test_moments_equal_those_of_all_copies(law):
     mean = probabilities @ copies
     centred = copies - mean
     np.testing.assert_allclose(ref.mean(law), mean, atol=1e-13)
-    np.testing.assert_allclose(ref.covariance(law), centred.T @ (probabilities[:, None] * centred), atol=1e-13)
+    np.testing.assert_allclose(
+        ref.covariance(law), centred.T @ (probabilities[:, None] * centred), atol=1e-13
+    )
 
 
 def test_mgf_product_equals_all_copies(law):
@@ -57,7 +61,9 @@ def test_closed_losses_equal_all_copies(law, outputs, label):
     quadratic = ref.quadratic([law], targets, coef, intercept)
     exponential = ref.exponential([law], y, coef, intercept)
     np.testing.assert_allclose(quadratic, ref.enumerated("quadratic", [law], y, coef, intercept), rtol=1e-12)
-    np.testing.assert_allclose(exponential, ref.enumerated("exponential", [law], y, coef, intercept), rtol=1e-12)
+    np.testing.assert_allclose(
+        exponential, ref.enumerated("exponential", [law], y, coef, intercept), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -66,7 +72,9 @@ def test_two_classes_are_one_weight_vector_of_differences(law, label):
     y, coef, intercept = np.array([label]), COEF[:2], INTERCEPT[:2]
     difference, bias = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
     for bound in (ref.jensen, ref.variational):
-        np.testing.assert_allclose(bound([law], y, coef, intercept), bound([law], y, difference, bias), rtol=1e-9)
+        np.testing.assert_allclose(
+            bound([law], y, coef, intercept), bound([law], y, difference, bias), rtol=1e-9
+        )
     np.testing.assert_allclose(
         ref.quadratic_approximation([law], y, coef, intercept),
         ref.quadratic_approximation([law], y, difference, bias),
@@ -84,7 +92,7 @@ def expectation(function, density):
     edges = [-40, -5, 0.7, 5, 40]
     return sum(
         quad(lambda v: function(v) * density(v), a, b, epsabs=1e-13, epsrel=1e-13, limit=200)[0]
-        for a, b in zip(edges, edges[1:], strict=False)
+        for a, b in pairwise(edges)
     )
 
 

@@ -1,14 +1,13 @@
-"""Nothing overflows, underflows into a wrong number or warns: huge weights, scores, counts and blankout levels."""
+"""Nothing overflows or warns: huge weights, scores and counts, and blankout levels close to one."""
 
 import warnings
 
 import numpy as np
 import pytest
 from cases import LABELS
-from scipy import sparse
-
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
 from mcf_cli.core.problem import Problem
+from scipy import sparse
 
 RNG = np.random.default_rng(11)
 REALS = RNG.normal(size=(6, 6)) * 10.0 ** RNG.integers(-3, 4, size=(6, 6))
@@ -80,14 +79,16 @@ def test_laplace_stays_finite_close_to_its_edge(options):
         assert np.all(np.isfinite(grad_coef))
 
 
-@pytest.mark.parametrize("corruption", [None, Blankout(0.999), Dropout(0.5)], ids=["none", "blankout", "dropout"])
+@pytest.mark.parametrize(
+    "corruption", [None, Blankout(0.999), Dropout(0.5)], ids=["none", "blankout", "dropout"]
+)
 def test_a_score_of_1e5_on_the_wrong_side_costs_1e5(corruption):
     """The logistic loss is linear far out: its value there is the score that the kept feature gives."""
     X, y = np.array([[1.0], [1.0]]), np.array([0, 1])
     value, gradient, _ = evaluate({}, corruption, X, y, 2, np.array([[1e5]]), np.zeros(1))
     kept = 1.0 if corruption is None else 1.0 - corruption.q
     reached = 1e5 / kept if isinstance(corruption, Blankout) else 1e5
-    # The right side costs the log of the chance of losing the feature, log(1 + q); the wrong, reached + log kept.
+    # The right side costs log(1 + q), for the feature may be lost; the wrong side reached + log kept.
     right_side = np.log1p(0.0 if corruption is None else corruption.q)
     expected = (reached + np.log(kept) + right_side) / 2 + 1e-3 * 1e10
     assert value == pytest.approx(expected, rel=1e-12)
@@ -106,11 +107,13 @@ def test_a_score_of_1e5_on_the_wrong_side_costs_1e5(corruption):
     ids=["none", "dropout", "gaussian", "poisson"],
 )
 def test_exponential_loss_is_exact_up_to_exponent_200_and_convex_beyond(corruption, x, exponent):
-    """One example of the wrong sign; beyond exponent 200 the loss continues without a kink and keeps rising."""
+    """One example on the wrong side; past exponent 200 the loss goes on without a kink and keeps rising."""
     X, y = np.array([[x], [0.0]]), np.array([0, 1])
 
     def loss(w):
-        value, gradient, _ = evaluate({"loss": "exponential"}, corruption, X, y, 2, np.array([[w]]), np.zeros(1))
+        value, gradient, _ = evaluate(
+            {"loss": "exponential"}, corruption, X, y, 2, np.array([[w]]), np.zeros(1)
+        )
         return value - 1e-3 * w**2, gradient[0, 0] - 2e-3 * w
 
     rest = 0.0 if not isinstance(corruption, Gaussian) else None
