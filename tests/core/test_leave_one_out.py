@@ -90,7 +90,7 @@ def test_paper_is_the_formula_of_the_paper(X, corruption, noise, parameters, cla
     ("corruption", "variance"), [(Gaussian(0.7), 0.49), (Laplace(0.5), 0.5), (None, 0.0)]
 )
 def test_paper_is_exact_where_the_variance_is_a_ridge(corruption, variance, fit_intercept):
-    """Gaussian and Laplace noise only add a ridge N (variance + l2); refits with that ridge are reproduced."""
+    """Gaussian and Laplace noise only add a ridge N (variance + l2): it equals refits with that ridge."""
     y, l2 = np.arange(len(TALL)) % 2, 0.01
     problem = Problem(TALL, y, loss="quadratic", fit_intercept=fit_intercept)
     clean = laws_of(TALL, ref.unchanged, ())
