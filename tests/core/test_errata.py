@@ -161,7 +161,7 @@ def test_erratum_06_quadratic_approximation_is_neither_bound_nor_convex():
 
 
 def test_erratum_07_variational_gradient():
-    """Appendix A, gradient table, "Log.-Variat.": at lambda = 0 the bound is Jensen's, the gradient is not."""
+    """Appendix A, gradient table, "Log.-Variat.": at lambda = 0 it is not Jensen's gradient."""
     laws = laws_of(ref.blankout, Q)
 
     def printed_for(law, sign):
@@ -247,10 +247,10 @@ def test_erratum_11_leave_one_out_depends_on_the_corruption():
 
 
 def test_erratum_13_deleted_pixels_need_the_biased_form():
-    """Section 5.4: test pixels are "randomly blanked out, i.e. set to zero", and not rescaled: biased corruption.
+    """Section 5.4: test pixels are "randomly blanked out, i.e. set to zero" and not rescaled.
 
-    The loss to expect at such a test is the Dropout loss, so its minimum is Dropout's solution; Blankout of the
-    same q, which Table 2 and the paper's name stand for, ends elsewhere and pays for it. Digits show it too.
+    The loss to expect at such a test is the Dropout loss, so Dropout's solution is its minimum; Blankout of
+    the same q, the paper's unbiased corruption, ends elsewhere and pays for it. Digits show it too.
     """
     problem = Problem(X, Y, loss="quadratic", fit_intercept=False)
     biased, unbiased = (problem.solve(corruption(0.5), 0.0).coef for corruption in (Dropout, Blankout))
