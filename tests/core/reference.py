@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -54,21 +55,31 @@ def bit_swap(column: int, x: float, q: float) -> Group:
     return atoms(column, [1 - q, q], [x, 1 - x])
 
 
-def gaussian(column: int, x: float, sigma: float, nodes: int = 80) -> Group:
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    return atoms(column, weights / np.sqrt(2 * np.pi), x + sigma * points)
+@cache
+def normal_nodes(count: int = 80) -> tuple[np.ndarray, np.ndarray]:
+    points, weights = np.polynomial.hermite_e.hermegauss(count)
+    return weights / np.sqrt(2 * np.pi), points
 
 
-def laplace(
-    column: int, x: float, scale: float, panels: int = 40, nodes: int = 16, reach: float = 120.0
-) -> Group:
+@cache
+def laplace_nodes(panels: int = 40, count: int = 16, reach: float = 120.0) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre on panels of each half-line, which follows exp(t x~) up to |t| of about 0.7 / scale."""
-    points, weights = np.polynomial.legendre.leggauss(nodes)
+    points, weights = np.polynomial.legendre.leggauss(count)
     edges = np.linspace(0.0, reach, panels + 1)
     half = (edges[1:] - edges[:-1]) / 2
     z = (edges[:-1, None] + half[:, None] * (1 + points)).ravel()
     p = 0.5 * np.exp(-z) * (half[:, None] * weights).ravel()
-    return atoms(column, np.concatenate([p, p]), x + scale * np.concatenate([z, -z]))
+    return np.concatenate([p, p]), np.concatenate([z, -z])
+
+
+def gaussian(column: int, x: float, sigma: float) -> Group:
+    probabilities, points = normal_nodes()
+    return atoms(column, probabilities, x + sigma * points)
+
+
+def laplace(column: int, x: float, scale: float) -> Group:
+    probabilities, points = laplace_nodes()
+    return atoms(column, probabilities, x + scale * points)
 
 
 def poisson_noise(column: int, x: float, clip: float = np.inf, tail: float = 60.0) -> Group:
@@ -335,16 +346,13 @@ def objective(
 # The quadratic solution -------------------------------------------------------------------------------------
 
 
-def quadratic_solution(
-    laws: list[Law], targets: np.ndarray, ridge: float, fit_intercept: bool = True
+def least_squares(
+    means: np.ndarray, penalty: np.ndarray, targets: np.ndarray, fit_intercept: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise sum of losses + ridge ||w||^2 as one augmented least-squares problem; of many solutions, the
-    one with the smallest w. Returns coef (outputs, D) and intercept (outputs,)."""
-    means = np.array([mean(law) for law in laws])
-    targets = np.asarray(targets, float).reshape(len(laws), -1)
+    """Minimise |means w + b - targets|^2 + w' penalty w as one augmented system; of many solutions, the one
+    with the smallest w. Returns coef (outputs, D) and intercept (outputs,)."""
     centre = means.mean(axis=0) if fit_intercept else np.zeros(means.shape[1])
     offset = targets.mean(axis=0) if fit_intercept else np.zeros(targets.shape[1])
-    penalty = sum(covariance(law) for law in laws) + ridge * np.eye(means.shape[1])
     eigenvalues, vectors = np.linalg.eigh(penalty)
     roots = np.sqrt(np.clip(eigenvalues, 0, None))[:, None] * vectors.T
     system = np.vstack([means - centre, roots])
@@ -353,14 +361,30 @@ def quadratic_solution(
     return coef, offset - coef @ centre
 
 
+def moments(laws: list[Law]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([mean(law) for law in laws]), np.array([covariance(law) for law in laws])
+
+
+def quadratic_solution(
+    laws: list[Law], targets: np.ndarray, ridge: float, fit_intercept: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """The minimum of the summed quadratic loss + ridge ||w||^2."""
+    means, covariances = moments(laws)
+    return least_squares(
+        means, covariances.sum(axis=0) + ridge * np.eye(means.shape[1]), targets, fit_intercept
+    )
+
+
 def leave_one_out(
     laws: list[Law], X: np.ndarray, targets: np.ndarray, ridge: float, fit_intercept: bool = True
 ) -> np.ndarray:
     """Refit without each example in turn, the ridge kept, and predict it on its clean features."""
+    means, covariances = moments(laws)
     predictions = []
     for n in range(len(laws)):
-        rest = [law for m, law in enumerate(laws) if m != n]
-        coef, intercept = quadratic_solution(rest, np.delete(targets, n, axis=0), ridge, fit_intercept)
+        rest = np.arange(len(laws)) != n
+        penalty = covariances[rest].sum(axis=0) + ridge * np.eye(X.shape[1])
+        coef, intercept = least_squares(means[rest], penalty, targets[rest], fit_intercept)
         predictions.append(coef @ X[n] + intercept)
     return np.array(predictions)
 
