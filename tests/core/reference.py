@@ -12,7 +12,6 @@ and adds l2.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -124,8 +123,9 @@ def covariance(law: Law) -> np.ndarray:
 
 
 def group_log_mgf(group: Group, t: np.ndarray) -> float:
-    kept = group.probabilities > 0
-    return float(logsumexp(group.values[kept] @ t, b=group.probabilities[kept]))
+    exponents = group.values @ t
+    top = exponents.max()
+    return float(top + np.log(group.probabilities @ np.exp(exponents - top)))
 
 
 def log_mgf(law: Law, t: np.ndarray) -> float:
@@ -145,16 +145,13 @@ def log_mgf_gradient(law: Law, t: np.ndarray) -> np.ndarray:
 
 def corrupted_copies(law: Law) -> tuple[np.ndarray, np.ndarray]:
     """Every corrupted copy of an example and its probability: (copies,), (copies, D)."""
-    probabilities, copies = [], []
-    for choice in itertools.product(*(range(len(group.probabilities)) for group in law)):
-        copy = np.zeros(width(law))
-        probability = 1.0
-        for group, atom in zip(law, choice, strict=True):
-            copy[list(group.columns)] = group.values[atom]
-            probability *= group.probabilities[atom]
-        probabilities.append(probability)
-        copies.append(copy)
-    return np.array(probabilities), np.array(copies)
+    choices = np.indices([len(group.probabilities) for group in law]).reshape(len(law), -1)
+    probabilities = np.ones(choices.shape[1])
+    copies = np.zeros((choices.shape[1], width(law)))
+    for group, choice in zip(law, choices, strict=True):
+        probabilities *= group.probabilities[choice]
+        copies[:, list(group.columns)] = group.values[choice]
+    return probabilities, copies
 
 
 # Losses -----------------------------------------------------------------------------------------------------
@@ -354,7 +351,9 @@ def least_squares(
     centre = means.mean(axis=0) if fit_intercept else np.zeros(means.shape[1])
     offset = targets.mean(axis=0) if fit_intercept else np.zeros(targets.shape[1])
     eigenvalues, vectors = np.linalg.eigh(penalty)
-    roots = np.sqrt(np.clip(eigenvalues, 0, None))[:, None] * vectors.T
+    # Rounding must not stand in for a penalty where there is none: its root would be far above rounding.
+    eigenvalues[eigenvalues < 1e-13 * max(eigenvalues.max(), 1.0)] = 0.0
+    roots = np.sqrt(eigenvalues)[:, None] * vectors.T
     system = np.vstack([means - centre, roots])
     right = np.vstack([targets - offset, np.zeros((len(roots), targets.shape[1]))])
     coef = np.linalg.lstsq(system, right, rcond=1e-11)[0].T

@@ -1,7 +1,7 @@
 """Leave-one-out of the quadratic loss: `exact` equals refitting, `paper` the paper's formula and no more.
 
-Leaving example n out takes its m m' and its variance out of the normal equations; the ridge N l2 stays, as in
-METHOD's Q = sum(m m' + diag V) + R.
+Refitting is what it says: the mean loss over the other N - 1 examples at the same l2, a ridge of (N - 1) l2 on
+their sum. The paper's formula keeps everything but n's m m': its variance, and the ridge N l2.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ def test_exact_equals_refitting(X, corruption, noise, parameters, l2, fit_interc
     y = np.arange(len(X)) % classes
     problem = Problem(X, y, loss="quadratic", fit_intercept=fit_intercept, n_classes=classes)
     expected = ref.leave_one_out(
-        laws_of(X, noise, parameters), X, ref.one_vs_rest(y, classes), len(X) * l2, fit_intercept
+        laws_of(X, noise, parameters), X, ref.one_vs_rest(y, classes), (len(X) - 1) * l2, fit_intercept
     )
     np.testing.assert_allclose(problem.loo(corruption, l2, method="exact"), expected, rtol=1e-6, atol=1e-6)
 
@@ -49,7 +49,7 @@ def test_exact_equals_refitting(X, corruption, noise, parameters, l2, fit_interc
 def test_exact_equals_refitting_for_every_corruption(case, container):
     y, l2 = LABELS[3], 0.05
     problem = Problem(container(case.X), y, loss="quadratic", n_classes=3)
-    expected = ref.leave_one_out(case.laws, case.X, ref.one_vs_rest(y, 3), len(y) * l2)
+    expected = ref.leave_one_out(case.laws, case.X, ref.one_vs_rest(y, 3), (len(y) - 1) * l2)
     np.testing.assert_allclose(
         problem.loo(case.corruption, l2, method="exact"), expected, rtol=1e-7, atol=1e-8
     )
@@ -58,7 +58,7 @@ def test_exact_equals_refitting_for_every_corruption(case, container):
 def test_exact_for_regression_targets():
     targets = RNG.normal(size=len(TALL))
     expected = ref.leave_one_out(
-        laws_of(TALL, ref.blankout, (0.3,)), TALL, targets[:, None], len(TALL) * 0.01
+        laws_of(TALL, ref.blankout, (0.3,)), TALL, targets[:, None], (len(TALL) - 1) * 0.01
     )
     ours = Problem(TALL, targets, loss="quadratic").loo(Blankout(0.3), 0.01, method="exact")
     assert ours.shape == (len(TALL), 1)
@@ -130,7 +130,7 @@ def test_families_that_touch_zeros_are_covered():
                 ref.multinomial([d, d + 1], x[d : d + 2], ref.uniform_confusion(2, 0.3)) for d in (0, 2, 4)
             ],
         }[type(corruption).__name__]
-        expected = ref.leave_one_out([law(x) for x in X], X, ref.one_vs_rest(y, 2), len(X) * 0.01)
+        expected = ref.leave_one_out([law(x) for x in X], X, ref.one_vs_rest(y, 2), (len(X) - 1) * 0.01)
         ours = Problem(X, y, loss="quadratic").loo(corruption, 0.01, method="exact")
         np.testing.assert_allclose(ours, expected, rtol=1e-7, atol=1e-8)
 
@@ -140,5 +140,5 @@ def test_a_row_of_zeros_is_predicted_by_the_others():
     y = LABELS[2]
     ours = Problem(REALS, y, loss="quadratic").loo(Blankout(0.5), 0.1, method="exact")
     rest = np.delete(np.arange(6), 4)
-    refit = Problem(REALS[rest], y[rest], loss="quadratic").solve(Blankout(0.5), 0.1 * 6 / 5)
+    refit = Problem(REALS[rest], y[rest], loss="quadratic").solve(Blankout(0.5), 0.1)
     assert ours[4, 0] == pytest.approx(refit.intercept[0], rel=1e-9)
