@@ -1,7 +1,7 @@
 """Leave-one-out of the quadratic loss: `exact` equals refitting, `paper` the paper's formula and no more.
 
-Refitting is what it says: the mean loss over the other N - 1 examples at the same l2, a ridge of (N - 1) l2 on
-their sum. The paper's formula keeps everything but n's m m': its variance, and the ridge N l2.
+Refitting is what it says: the mean loss over the other N - 1 examples at the same l2, a ridge of (N - 1) l2
+on their sum. The paper's formula keeps everything but n's m m': its variance, and the ridge N l2.
 """
 
 import numpy as np

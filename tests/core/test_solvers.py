@@ -25,11 +25,14 @@ def rows_of(case, factor):
 @BINARY_AND_THREE
 @pytest.mark.parametrize("factor", SHAPES.values(), ids=SHAPES.keys())
 @pytest.mark.parametrize("l2", [0.0, 1e-6, 0.1])
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
-def test_closed_form_has_no_gradient_and_equals_least_squares(case, classes, factor, l2, container):
-    """Zero gradient everywhere, and of many minima the one with the smallest weights."""
+def test_closed_form_has_no_gradient_and_equals_least_squares(case, classes, factor, l2):
+    """Zero gradient everywhere, and of many minima the one with the smallest weights.
+
+    Two classes go through dense data, three through sparse.
+    """
     X, labels = rows_of(case, factor)
-    problem = Problem(container(X), labels[classes], loss="quadratic", n_classes=classes)
+    data = X if classes == 2 else sparse.csr_matrix(X)
+    problem = Problem(data, labels[classes], loss="quadratic", n_classes=classes)
     solution = problem.solve(case.corruption, l2)
     value, grad_coef, grad_intercept = problem.loss_gradient(
         case.corruption, l2, solution.coef, solution.intercept
