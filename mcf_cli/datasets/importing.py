@@ -123,7 +123,7 @@ def place_all(findings: Findings, entry: Entry, source: str, say: Say = lambda t
     for file in packed:  # an archive that holds just these contents is kept as it is
         container = _container(findings, file)
         if container is not None and not served.issuperset(file.contents):
-            name = file.name + archives.compression(container)
+            name = _stored_name(file, container)
             placed += _put(entry, file, name, source, say, lambda to, path=container: _copy(path, to))
             served.update(file.contents)
     for file in singles:
@@ -149,10 +149,16 @@ def _container(findings: Findings, file: File) -> Path | None:
     return None
 
 
+def _stored_name(file: File, path: Path) -> str:
+    """A name that the registry knows, the file's own if possible, with the suffix of its compression."""
+    own = Path(_plain_name(path)).name
+    return (own if own in file.names else file.name) + archives.compression(path)
+
+
 def _put_single(entry: Entry, file: File, place: Place, source: str, say: Say) -> list[Path]:
     if place.member:
         return _put(entry, file, file.name, source, say, lambda to: _unpack(place, to))
-    name = file.name + archives.compression(place.path)
+    name = _stored_name(file, place.path)
     return _put(entry, file, name, source, say, lambda to: _copy(place.path, to))
 
 
