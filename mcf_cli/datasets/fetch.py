@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,7 +13,7 @@ from mcf_cli.datasets.archives import BadFile
 from mcf_cli.datasets.download import NotThere, Patience, SourceFailed, download, forget
 from mcf_cli.datasets.entry import Entry, File, Form, Mirror, Package, Source
 from mcf_cli.datasets.home import SUFFIXES, find, partial_folder
-from mcf_cli.datasets.progress import Silent
+from mcf_cli.datasets.progress import Silent, reporter
 from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
 
@@ -50,6 +51,16 @@ def get(
                 report.say(f"  {error}")
                 failures.append(f"  {name}: {error}")
     raise McfError(_all_failed(entry, form, failures))
+
+
+def script(name: str) -> None:
+    """Get a data set, with progress, and print where it lies: all that a data script does."""
+    try:
+        here = get(name, report=reporter())
+    except McfError as error:
+        print(f"mcf: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(*here.paths.values(), sep="\n")
 
 
 def describe(source: Source) -> str:
@@ -119,7 +130,8 @@ def _from_package(entry: Entry, package: Package, report: Silent) -> None:
 def _take_in(entry: Entry, path: Path, source: str, report: Silent) -> None:
     findings = importing.search(path, [entry])
     if findings.problems or not findings.places:
-        raise SourceFailed("; ".join(findings.problems) or "nothing in it is known")
+        problems = "; ".join(findings.problems).replace(f"{path.parent}{os.sep}", "")
+        raise SourceFailed(problems or "nothing in it is known")
     importing.place_all(findings, entry, source, report.say)
 
 

@@ -52,24 +52,24 @@ class Findings:
 
 def search(path: Path, entries: Iterable[Entry]) -> Findings:
     """Look through a file, a folder or an archive for contents that the registry knows."""
-    contents = {
-        content: None
-        for entry in entries
-        for form in entry.forms
-        for file in form.files
-        for content in file.contents
-    }
+    contents = set().union(*map(contents_of, entries))
     findings = Findings()
     for candidate in _files_below(path):
-        findings.files += 1
         try:
-            _search_file(candidate, list(contents), findings)
+            found = _search_file(candidate, contents)
         except BadFile as error:
-            if candidate == path or verify.match_by_name(_plain_name(candidate), contents):
-                findings.problems.append(f"{candidate} {error}")
+            found = Findings(problems=[f"{candidate} {error}"])  # nothing of a bad archive is kept
         except OSError as error:
-            findings.problems.append(f"{candidate} cannot be read ({error.strerror})")
+            found = Findings(problems=[f"{candidate} cannot be read ({error.strerror})"])
+        findings.files += 1
+        findings.problems += found.problems
+        findings.places = {**found.places, **findings.places}
     return findings
+
+
+def contents_of(entry: Entry) -> set[Content]:
+    """All that can be recognised of a data set."""
+    return {content for form in entry.forms for file in form.files for content in file.contents}
 
 
 def _files_below(path: Path) -> Iterator[Path]:
@@ -87,17 +87,19 @@ def _plain_name(path: Path) -> str:
     return path.as_posix().removesuffix(".gz").removesuffix(".xz")
 
 
-def _search_file(path: Path, contents: list[Content], findings: Findings) -> None:
+def _search_file(path: Path, contents: set[Content]) -> Findings:
+    findings = Findings()
     if archives.is_archive(path):
         for name, stream in archives.members(path):
             _search_stream(stream, name, Place(path, name), contents, findings)
     else:
         with archives.open_unpacked(path) as stream:
             _search_stream(stream, _plain_name(path), Place(path), contents, findings)
+    return findings
 
 
 def _search_stream(
-    stream: IO[bytes], name: str, place: Place, contents: list[Content], findings: Findings
+    stream: IO[bytes], name: str, place: Place, contents: set[Content], findings: Findings
 ) -> None:
     namesake = verify.match_by_name(name, contents)
     if namesake is not None and namesake.sha256 is None:
@@ -181,13 +183,13 @@ def put_in_place(
     entry: Entry, file: File, path: Path, name: str, source: str, say: Say = lambda text: None
 ) -> Path:
     """Verify ``path`` and move it into the data home under ``name``; BadFile if it is not ``file``."""
-    verify.check_file(path, file)
+    digest = verify.check_file(path, file)
     target = home.data_path(entry.name, name)
     replaced = home.find(entry.name, *file.names)
     os.replace(path, target)
     if replaced is not None and replaced != target:
         replaced.unlink()  # a bad copy under another suffix would be found first
-    verify.stamped(target, file, source=source)
+    verify.stamp(target, file, digest, source)
     say(f"{entry.name}: {name} verified")
     return target
 
@@ -226,15 +228,17 @@ def _pack(findings: Findings, file: File, to: Path) -> None:
                 archive.addfile(member, loose)
 
 
-def import_path(path: Path, say: Say = lambda text: None) -> dict[str, list[Path]]:
+def import_path(
+    path: Path, say: Say = lambda text: None, entries: Iterable[Entry] | None = None
+) -> dict[str, list[Path]]:
     """Find, verify and take in every known content at ``path``: file, folder or archive."""
     if not path.exists():
         raise McfError(f"{path} does not exist.")
-    findings = search(path, registry.ENTRIES.values())
+    entries = list(registry.ENTRIES.values() if entries is None else entries)
+    findings = search(path, entries)
     taken: dict[str, list[Path]] = {}
-    for entry in registry.ENTRIES.values():
-        known = {content for form in entry.forms for file in form.files for content in file.contents}
-        if known & findings.places.keys():
+    for entry in entries:
+        if contents_of(entry) & findings.places.keys():
             with locking.locked(entry.name, say), full_disk_explained():
                 taken[entry.name] = place_all(findings, entry, f"import {path}", say)
     if not taken:

@@ -178,6 +178,14 @@ def test_the_users_own_mirror_comes_first(server, monkeypatch):
     assert here.source == mirrored
 
 
+def test_what_a_killed_process_left_is_cleared_away(server, data_home):
+    left = data_home / "demo" / home.PARTIAL / "work-left"
+    left.mkdir(parents=True)
+    (left / "demo.bin").write_bytes(BYTES)
+    get(server.serve("/demo.bin", BYTES))
+    assert files_in(data_home) == ["demo.bin"] and not left.exists()
+
+
 def test_sources_can_be_restricted_by_kind(server):
     with pytest.raises(McfError, match="no such source"):
         fetch.get(demo(server.serve("/demo.bin", BYTES)), kinds=["npm"], patience=QUICK)
@@ -186,16 +194,15 @@ def test_sources_can_be_restricted_by_kind(server):
 
 def start_get(url: str, **options) -> subprocess.Popen:
     """Another process that gets the demo data."""
-    code = (
-        "from demo_entry import demo\nfrom mcf_cli.datasets import fetch\nfrom mcf_cli.errors import McfError\n"
-        f"try: fetch.get(demo({url!r}))\n"
-        "except McfError as error: raise SystemExit(f'mcf: {error}')\n"
-    )
-    root = Path(__file__).parents[2]
-    paths = [str(Path(__file__).parent), str(root), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    here = Path(__file__).parent
+    paths = [str(here.parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, str(here / "get_demo.py"), url]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
+
+
+def at_most_100_kilobytes_a_file() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
 @pytest.mark.parametrize("position", [0, 1, 65_536, 150_000, len(BYTES) - 1, len(BYTES)])
@@ -226,8 +233,7 @@ def test_two_processes_at_once_both_end_well_and_download_once(server, data_home
 
 
 def test_a_file_larger_than_may_be_written_is_one_clear_error(server, data_home):
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
-    process = start_get(server.serve("/demo.bin", BYTES), preexec_fn=limit)
+    process = start_get(server.serve("/demo.bin", BYTES), preexec_fn=at_most_100_kilobytes_a_file)
     _, words = process.communicate(timeout=60)
     assert process.returncode and "Traceback" not in words
     assert "cannot write" in words and "MCF_DATA_HOME" in words
