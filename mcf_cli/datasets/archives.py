@@ -20,7 +20,15 @@ MAX_UNPACKED = 4 * 2**30  # the largest canonical file, the DMOZ dump, unpacks t
 CHUNK = 2**20
 
 # What the standard library raises on a file that is cut short or no archive at all.
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile)
+DAMAGE = (
+    EOFError,
+    NotImplementedError,  # a zip with a compression that nobody uses
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class BadFile(Exception):

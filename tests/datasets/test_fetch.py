@@ -1,11 +1,13 @@
 """Fetching over HTTP from a server that misbehaves: the data ends whole and verified, or nothing is left."""
 
 import gzip
+import io
 import os
 import resource
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,20 @@ def test_what_is_not_the_data_is_refused_and_leaves_nothing(server, data_home, b
     assert files_in(data_home) == []
 
 
+def test_an_archive_that_holds_the_data_is_looked_through(server, data_home):
+    def packed(body: bytes) -> bytes:
+        with zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
+            archive.writestr("folder/demo.bin", body)
+        return buffer.getvalue()
+
+    url = server.serve("/all.zip", packed(BYTES[:-1]))
+    assert "has the name but not the content of demo.bin" in refusal(url)
+    assert files_in(data_home) == []
+    server.serve("/all.zip", packed(BYTES), Cut(100_000))
+    assert get(url).paths["demo.bin"].read_bytes() == BYTES
+    assert files_in(data_home) == ["demo.bin"]
+
+
 def test_a_truncated_gzip_file_is_called_damaged(server, data_home):
     message = refusal(server.serve("/demo.bin.gz", gzip.compress(BYTES)[:-2000]))
     assert "truncated or damaged" in message
@@ -173,15 +189,17 @@ def test_a_file_that_changed_since_it_was_verified_is_fetched_again(server, data
 def test_the_users_own_mirror_comes_first(server, monkeypatch):
     monkeypatch.setenv("MCF_MIRROR", f"{server.url}/mirror/")
     server.serve("/mirror/demo/demo.bin.xz", b"", Status(500))
-    mirrored = server.serve("/mirror/demo/demo.bin.gz", gzip.compress(BYTES))
+    server.serve("/mirror/demo/demo.bin.gz", gzip.compress(BYTES))
     here = get(server.serve("/demo.bin", BYTES))
-    assert here.source == mirrored
+    assert here.source == f"{server.url}/mirror (plain)"
 
 
 def test_what_a_killed_process_left_is_cleared_away(server, data_home):
     left = data_home / "demo" / home.PARTIAL / "work-left"
     left.mkdir(parents=True)
     (left / "demo.bin").write_bytes(BYTES)
+    (left.parent / ".demo.bin.12345678.part.json.tmp").touch()
+    (left.parent.parent / f".{home.STAMPS}.tmp").touch()
     get(server.serve("/demo.bin", BYTES))
     assert files_in(data_home) == ["demo.bin"] and not left.exists()
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import os
 import pickle
 import tarfile
 import zipfile
@@ -14,6 +15,7 @@ from mcf_cli.datasets import archives, home, importing, verify
 from mcf_cli.datasets.archives import BadFile
 from mcf_cli.errors import McfError
 
+SHARED = Path(os.environ.get("MCF_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REVIEWS = b"good:1 #label#:positive\nbad:2 #label#:negative\n"
 
 
@@ -176,7 +178,7 @@ def hostile_tar(path: Path, name: str, kind: bytes = tarfile.REGTYPE, target: st
     [
         ("../outside", tarfile.REGTYPE, ""),
         ("a/../../outside", tarfile.REGTYPE, ""),
-        ("/tmp/mcf-outside", tarfile.REGTYPE, ""),
+        ("/outside/of/it", tarfile.REGTYPE, ""),
         ("link", tarfile.SYMTYPE, "/etc/passwd"),
         ("link", tarfile.LNKTYPE, "../outside"),
         ("fifo", tarfile.FIFOTYPE, ""),
@@ -201,7 +203,7 @@ def test_a_refused_archive_does_not_keep_good_data_beside_it_out(folder):
     assert any("a.tar.gz is refused" in line for line in said)
 
 
-@pytest.mark.parametrize("name", ["../outside", "/tmp/mcf-outside", "..\\outside", "C:/outside", "a/../../b"])
+@pytest.mark.parametrize("name", ["../outside", "/outside/of/it", "..\\outside", "C:/outside", "a/../../b"])
 def test_a_zip_with_a_member_that_points_elsewhere_is_refused_whole(folder, data_home, name):
     path = write_zip(folder / "demo.zip", {"demo.bin": BYTES, name: b"evil"})
     with pytest.raises(McfError, match="points outside"):
@@ -272,3 +274,17 @@ def test_a_pickle_is_never_loaded(folder, tmp_path):
     with pytest.raises(McfError):
         importing.import_path(folder)
     assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data beside the checkout")
+def test_the_whole_processed_acl_tree_becomes_the_best_form_of_amazon(folder):
+    for name, stream in archives.members(SHARED / "amazon" / "processed_acl-labelled.tar.xz"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(stream.read())
+    for domain, rows in {"books": 4465, "dvd": 3586, "electronics": 5681, "kitchen": 5945}.items():
+        unlabelled = folder / "processed_acl" / domain / "unlabeled.review"
+        unlabelled.write_bytes(b"a_word:1 #label#:negative\n" * rows)
+    importing.import_path(folder)
+    (here,) = verify.forms_here("amazon-books")
+    assert (here.form.name, here.checked) == ("processed_acl", "structure")
+    assert verify.require("amazon").paths["processed_acl.tar"].name == "processed_acl.tar.gz"

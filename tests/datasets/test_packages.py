@@ -75,7 +75,7 @@ def install_npm(folder: Path, script: str, monkeypatch) -> None:
     [
         ("import sys; sys.exit('npm error code E404')", "npm failed: npm error code E404"),
         ("pass", "npm failed: it said nothing"),
-        ("open('x.tgz', 'wb').write(b'no archive at all')", "nothing in it is known"),
+        ("open('x.tgz', 'wb').write(b'no archive at all')", "holds nothing that is known"),
         (
             "import io, tarfile\n"
             "with tarfile.open('x.tgz', 'w:gz') as archive:\n"
