@@ -30,8 +30,8 @@ MAX_FILE = 2**26
 MATRIX_TOPICS = """
 earn acq crude trade money-fx interest ship sugar coffee gold money-supply gnp cpi cocoa alum grain copper
 jobs reserves rubber iron-steel ipi nat-gas veg-oil tin cotton bop wpi pet-chem livestock gas orange
-retail strategic-metal housing zinc lumber fuel carcass heat lei oilseed lead meal-feed yen ? ? income ? silver
-? ? ? jet ? groundnut ? ? ? ? ? ? ? ? ?
+retail strategic-metal housing zinc lumber fuel carcass heat lei oilseed lead meal-feed yen ? ?
+income ? silver ? ? ? jet ? groundnut ? ? ? ? ? ? ? ? ?
 """
 
 # Lewis's division by document number, for copies that leave it out: the last number of each run,
