@@ -27,7 +27,7 @@ REAL = {
     "splice": "splice",
     "mnist": "mnist",
 }
-BUILTIN = ("builtin-digits", "builtin-reviews", "builtin-topics", "builtin-splice")
+BUILTIN = ("builtin-digits", "builtin-reviews", "builtin-topics", "builtin-splice", "builtin-textures")
 
 
 def names() -> list[str]:

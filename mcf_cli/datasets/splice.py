@@ -55,9 +55,9 @@ def read_records(path: Path) -> list[tuple[str, str]]:
 def _parse(path: Path, number: int, line: str) -> tuple[str, str]:
     fields = [field.strip() for field in line.split(",")]
     where = f"line {number}"
-    if len(fields) not in (2, 3):
+    if len(fields) != 3:
         malformed(path, where, f"expected 'class, name, sequence', got {shown(line.strip())}")
-    label, sequence = fields[0], fields[-1]
+    label, _, sequence = fields
     if label not in CLASSES:
         malformed(path, where, f"expected a class of {', '.join(CLASSES)}, got {shown(label)}")
     if len(sequence) != LENGTH:
