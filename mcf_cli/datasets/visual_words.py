@@ -152,8 +152,9 @@ def _save(path: Path, arrays: Counts) -> None:
 
 
 def console_progress() -> Progress:
-    """Stage, share done and time left on standard error: one moving line on a terminal, else every quarter."""
+    """Stage, share done and time left on standard error: a moving line on a terminal, else every quarter."""
     began: dict[str, tuple[float, int]] = {}
+    quarters: dict[str, int] = {}
     moving = sys.stderr.isatty()
 
     def report(stage: str, done: int, total: int) -> None:
@@ -163,7 +164,8 @@ def console_progress() -> Progress:
         line = f"{stage}: {done:,} of {total:,}{left}"
         if moving:
             print(f"\r\x1b[K{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
-        elif 4 * done // total > 4 * (done - 1) // total or done == first:
+        elif quarters.get(stage) != 4 * done // total:
+            quarters[stage] = 4 * done // total
             print(line, file=sys.stderr, flush=True)
 
     return report
