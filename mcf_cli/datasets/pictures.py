@@ -43,10 +43,9 @@ def draw(dataset: Dataset, path: Path) -> None:
 
 
 def _images(dataset: Dataset) -> np.ndarray | None:
-    """A few images of every class, in [0, 1] on white: (classes, across, H, W, 1 or 3); None if there are none."""
-    rows = [
-        np.flatnonzero(dataset.y == code)[:ACROSS] for code in range(min(CLASSES, len(dataset.class_names)))
-    ]
+    """A few images of every class, in [0, 1] on white: (classes, across, H, W, 1 or 3), if there are any."""
+    shown = range(min(CLASSES, len(dataset.class_names)))
+    rows = [np.flatnonzero(dataset.y == code)[:ACROSS] for code in shown]
     if grid := pixel_grid(dataset):
         chosen = [dataset.X[part] for part in rows]
         dense = [(part.toarray() if sp.issparse(part) else part).reshape(-1, *grid) for part in chosen]

@@ -44,14 +44,19 @@ def cached_features(
 
 
 def resumable_features(
-    images: np.ndarray, train: np.ndarray, recipe: Recipe, folder: Path, progress: Progress | None = None
+    images: np.ndarray,
+    train: np.ndarray,
+    recipe: Recipe,
+    folder: Path,
+    progress: Progress | None = None,
+    chunk: int = CHUNK,
 ) -> sp.csr_matrix:
     """The counts, with the scoring table, every finished chunk and at last the result kept in a folder."""
     stored = _load(folder / "counts.npz")
     if stored is None:
         progress = progress or console_progress()
         table = _kept_table(images, train, recipe, folder, progress)
-        stored = _joined(list(_kept_chunks(images, table, recipe.side, folder, progress)))
+        stored = _joined(list(_kept_chunks(images, table, recipe.side, folder, progress, chunk)))
         _save(folder / "counts.npz", stored)
         for path in folder.glob("chunk-*.npz"):
             path.unlink(missing_ok=True)
@@ -114,16 +119,16 @@ def _kept_table(
 
 
 def _kept_chunks(
-    images: np.ndarray, table: np.ndarray, side: int, folder: Path, progress: Progress
+    images: np.ndarray, table: np.ndarray, side: int, folder: Path, progress: Progress, chunk: int
 ) -> Iterator[Counts]:
-    for start in range(0, len(images), CHUNK):
+    for start in range(0, len(images), chunk):
         path = folder / f"chunk-{start:08d}.npz"
         counted = _load(path)
         if counted is None:
-            counted = count_chunk(images[start : start + CHUNK], table, side)
+            counted = count_chunk(images[start : start + chunk], table, side)
             _save(path, counted)
         yield counted
-        progress("counting visual words", min(start + CHUNK, len(images)), len(images))
+        progress("counting visual words", min(start + chunk, len(images)), len(images))
 
 
 def _joined(chunks: list[Counts]) -> Counts:
