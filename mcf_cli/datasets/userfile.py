@@ -4,6 +4,7 @@ import csv
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -152,15 +153,11 @@ def _read_csv(path: Path, label: str | int | None) -> Examples:
     with open_text(path) as text:
         rows = csv.reader(text, strict=True)
         try:
-            header = next(rows, [])
-            names = [name.strip() for name in header]
-            has_header = not all(_number(name) is not None for name in names)
-            label_at = _label_column(
-                path, names if has_header else [str(k) for k in range(len(names))], label
-            )
-            if not has_header:
-                _append_row(path, 1, names, names, label_at, labels, values)
-            for row in rows:
+            first = [cell.strip() for cell in next(rows, [])]
+            has_header = any(_number(cell) is None for cell in first)
+            names = first if has_header else [str(k) for k in range(len(first))]
+            label_at = _label_column(path, names, label)
+            for row in rows if has_header else chain([first], rows):
                 if row:
                     _append_row(path, rows.line_num, row, names, label_at, labels, values)
         except csv.Error as error:

@@ -45,7 +45,7 @@ def test_without_the_test_files_the_svmlight_form_is_taken(shared_home):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_processed_acl_gives_training_then_test_reviews(tmp_path, packed):
+def test_processed_acl_gives_training_then_test_reviews(tmp_path, empty_home, packed):
     if packed:
         path = archive(tmp_path, REVIEWS)
     else:
@@ -61,7 +61,7 @@ def test_processed_acl_gives_training_then_test_reviews(tmp_path, packed):
     assert data.notes == ()
 
 
-def test_only_the_most_common_terms_are_kept(tmp_path):
+def test_only_the_most_common_terms_are_kept(tmp_path, empty_home):
     data = amazon.load(here("amazon", "processed_acl", archive(tmp_path, REVIEWS)), "amazon-books", terms=2)
     assert data.feature_names == ("bad", "book")
 

@@ -70,7 +70,7 @@ def test_the_dump_is_sampled_by_address_whatever_its_order(tmp_path):
     )
 
 
-def test_a_dump_becomes_a_data_set(tmp_path):
+def test_a_dump_becomes_a_data_set(tmp_path, empty_home):
     topics = ["Top/Arts/Music", "Top/Science/Physics", "Top/Arts"]
     path = rdf(tmp_path, *(external(f"http://{k}", topics[k % 3]) for k in range(30)))
     data = dmoz.load(here("dmoz", "rdf", path), min_documents=1, pages=20)

@@ -134,6 +134,7 @@ def test_the_hash_follows_content_and_options(tmp_path):
         ("a.csv", "a,label\n1,x\n2\n", "line 3: expected 2 columns, got 1"),
         ("a.csv", "a,label\n1,x\n?,y\n", "line 3, column 'a': expected a finite number, got '?'"),
         ("a.csv", "a,label\ninf,x\n", "line 2, column 'a'"),
+        ("a.csv", "1,2,0\n3,x,1\n", "line 2, column '1': expected a finite number, got 'x'"),
         ("a.csv", "a,label\n", "holds no examples"),
         ("a.csv", "", "0 column"),
         ("a.csv", 'a,label\n"1,x\n', "line 2"),
