@@ -50,7 +50,7 @@ def facts(dataset: Dataset) -> dict[str, Any]:
 
 
 def value_shares(X: np.ndarray | sp.csr_matrix, bins: int = 8) -> dict[str, float]:
-    """The share of each non-zero value, in bins where there are too many; of an even sample of very large data."""
+    """The share of each non-zero value, in bins where there are too many; very large data is sampled."""
     values = X.data if sp.issparse(X) else X.ravel()
     values = values[:: 1 + values.size // SAMPLE]
     values = values[values != 0]

@@ -72,6 +72,16 @@ def test_csv_takes_the_label_by_name_number_or_custom(tmp_path):
     assert load(str(path), label=1).class_names == ("2", "5")
 
 
+def test_a_csv_of_a_models_width_has_no_labels(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("a,b\n1,2\n3,4\n")
+    (examples,) = read_examples([path], n_columns=2)
+    assert examples.labels is None
+    assert np.array_equal(examples.X, [[1, 2], [3, 4]])
+    (examples,) = read_examples([path], n_columns=1)
+    assert examples.labels == ["2", "4"]
+
+
 def test_csv_without_a_header_is_data_from_the_first_line(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("1,2,0\n3,4,1\n")
