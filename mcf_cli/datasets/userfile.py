@@ -104,9 +104,10 @@ def read_examples(
     kind = kinds.pop()
     if kind == "svmlight":
         return _read_svmlight(paths, zero_based, n_columns)
-    parts = [
-        _read_csv(path, label, n_columns) if kind == "csv" else Examples(*read_npz(path)) for path in paths
-    ]
+    if kind == "csv":
+        parts = [_read_csv(path, label, n_columns) for path in paths]
+    else:
+        parts = [Examples(*read_npz(path)) for path in paths]
     width = n_columns or parts[0].X.shape[1]
     for path, part in zip(paths, parts, strict=True):
         if part.X.shape[1] != width:

@@ -5,7 +5,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from formats import here, write_tar
-from mcf_cli.datasets import load, reuters
+from mcf_cli.datasets import load, reuters, verify
 from mcf_cli.errors import McfError
 
 STORY = (
@@ -141,3 +141,16 @@ def test_what_is_no_matrix_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(McfError):
         reuters.read_matrix(path)
+
+
+def test_the_json_package_gives_the_documents_of_the_matrix(request):
+    if "json" not in [found.form.name for found in verify.forms_here("reuters")]:
+        pytest.skip("the JSON form is not in the data home: run `mcf data get reuters`")
+    found = load("reuters", form="json")
+    request.getfixturevalue("shared_home")
+    text = load("reuters", form="sgml")
+    assert found.class_names == text.class_names
+    assert np.array_equal(found.y, text.y)
+    assert np.array_equal(found.splits["modapte"][0], text.splits["modapte"][0])
+    assert abs(found.X.shape[1] - text.X.shape[1]) < 10  # the package has lost a few entities
+    assert abs(found.X.sum() - text.X.sum()) < 1e-3 * text.X.sum()

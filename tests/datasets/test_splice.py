@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 from formats import here
-from mcf_cli.datasets import load, splice
+from mcf_cli.datasets import load, splice, verify
 from mcf_cli.errors import McfError
 
 SEQUENCE = "ACGT" * 15
@@ -81,3 +81,11 @@ def test_an_empty_file_is_an_error(tmp_path):
 def test_an_odd_number_of_symbols_is_refused(shared_home):
     with pytest.raises(McfError, match="choose 8"):
         load("splice", symbols=5)
+
+
+def test_the_package_gives_the_same_data(request):
+    if "pairs" not in [found.form.name for found in verify.forms_here("splice")]:
+        pytest.skip("the package's form is not in the data home: run `mcf data get splice`")
+    found = load("splice", form="pairs")
+    request.getfixturevalue("shared_home")
+    assert found.sha256 == load("splice").sha256
