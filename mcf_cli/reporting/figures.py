@@ -3,8 +3,8 @@
     figure = draw(rows, paper_figure=3)        # or draw(rows): the kind is read off the rows
     save(figure, "results/fig3/figure")        # figure.png and figure.svg
 
-``rows`` is a DataFrame with the columns of rows.csv. Failed rows are left out; pass ``warning="PARTIAL 12/50"``
-when some are missing. Titles mark data that is not the paper's own.
+``rows`` is a DataFrame with the columns of rows.csv. Failed rows are left out; pass a ``warning`` such as
+"PARTIAL 12/50" when some are missing. Titles mark data that is not the paper's own.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mcf_cli.reporting.series import (
     of_dataset,
     summary,
     tidy,
+    varying,
 )
 from mcf_cli.reporting.style import (
     BLACK,
@@ -126,7 +127,7 @@ def _columns(all_axes: list[Axes]) -> int:
 
 @part.styled
 def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
-    """Figure 5: error against training-set size, mean and standard deviation; one panel a data set and loss."""
+    """Figure 5: error against training-set size, mean and standard deviation; a panel a data set and loss."""
     frame = tidy(rows)
     pairs, curves = datasets_in(frame), in_order(frame["curve"], tuple(LOSSES))
     figure, all_axes = part.panels(len(pairs) * len(curves), columns=len(curves), size=(2.7, 2.5))
@@ -276,15 +277,12 @@ def _splice_curve(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
 def sweep(rows: pd.DataFrame) -> Figure:
     """Any other experiment: test error against whatever varies most, one curve a method."""
     frame = tidy(rows)
-    x = max(("q", "deletion", "train_size", "copies", "budget", "l2"), key=lambda name: frame[name].nunique())
+    x = varying(frame) or "l2"
     pairs = datasets_in(frame)
     figure, all_axes = part.panels(len(pairs))
-    names = ("curve", "surrogate", "corruption", "penalty")
-    methods = frame[list(names)].agg(lambda values: " ".join(v for v in values if v), axis=1)
-    order = list(dict.fromkeys(methods))
+    order = list(dict.fromkeys(frame["method"]))
     for axes, pair in zip(all_axes, pairs, strict=True):
-        here = of_dataset(frame, pair)
-        for method, group in here.groupby(methods.loc[here.index], sort=False):
+        for method, group in of_dataset(frame, pair).groupby("method", sort=False):
             table = summary(group.assign(**{x: group[x].fillna(0.0)}), x)
             part.curve(axes, table[x], table, cycle_look(order.index(method)), "se")
         part.title(axes, pair)
@@ -292,6 +290,28 @@ def sweep(rows: pd.DataFrame) -> Figure:
         axes.set_xlabel(x.replace("_", " "))
     handles = [part.handle(method, cycle_look(number)) for number, method in enumerate(order)]
     part.legend_below(figure, handles)
+    return figure
+
+
+@part.styled
+def methods(rows: pd.DataFrame) -> Figure:
+    """When nothing varies but the method: one error a method, the best at the top."""
+    frame = tidy(rows)
+    pairs = datasets_in(frame)
+    tallest = max((of_dataset(frame, pair)["method"].nunique() for pair in pairs), default=1)
+    figure, all_axes = part.panels(len(pairs), size=(4.6, 0.8 + 0.24 * tallest))
+    for axes, pair in zip(all_axes, pairs, strict=True):
+        here = of_dataset(frame, pair)
+        table = summary(here, ["method", "curve", "corruption", "penalty"])
+        table = table.sort_values("mean", ascending=False, ignore_index=True)
+        for place, line in table.iterrows():
+            look = loss_look(line["curve"], _family(line["corruption"]))
+            point = {**look.options(), "linestyle": "", "capsize": 2, "markersize": 6}
+            axes.errorbar(part.PERCENT * line["mean"], place, xerr=part.PERCENT * line["se"], **point)
+        axes.set_yticks(range(len(table)), table["method"])
+        deleted = here["deletion"].dropna().unique()
+        part.title(axes, pair, f"{100 * deleted[0]:g}% deleted" if len(deleted) == 1 else "")
+        axes.set_xlabel("Test error (%)")
     return figure
 
 
@@ -318,13 +338,15 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
         ("copies", fig6_explicit),
         ("train_size", fig5_learning_curve),
     ):
-        if frame[column].notna().any():
+        if frame[column].nunique() > 1:
             return function
     if frame["surrogate"].replace("", np.nan).nunique() > 1:
         return fig7_surrogates
     if frame["fold"].notna().any() and frame["q"].nunique() > 1:
         return fig8_splice
-    return fig3_q_sweep if frame["q"].nunique() > 1 else sweep
+    if frame["q"].nunique() > 1 and frame["deletion"].isna().all():
+        return fig3_q_sweep
+    return sweep if varying(frame) else methods
 
 
 def draw(rows: pd.DataFrame, paper_figure: int | None = None, *, warning: str = "", **options) -> Figure:

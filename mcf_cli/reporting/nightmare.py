@@ -19,8 +19,8 @@ SAMPLE_WIDTH = 8.5  # of a sample digit, in per cent of deletion
 def fig9_nightmare(rows: pd.DataFrame, digit: np.ndarray | None = None) -> Figure:
     """Figure 9: MCF solid, plain dashed (l2) and dotted (l1), hinge and FDROP dashed.
 
-    ``digit`` is one image (H x W), shown under the axis as it looks at several deletion levels. Where the rows
-    hold the unbiased form too, a second panel compares it with the biased one (erratum 13).
+    ``digit`` is one image (H x W), shown under the axis as it looks at several deletion levels. Where there
+    are rows of the unbiased form too, a second panel compares it with the biased one (erratum 13).
     """
     frame = tidy(rows)
     shown = [
@@ -32,7 +32,7 @@ def fig9_nightmare(rows: pd.DataFrame, digit: np.ndarray | None = None) -> Figur
     figure, places = _layout(len(shown), digit is not None)
     for (axes, strip), (pair, unbiased) in zip(places, shown, strict=True):
         _panel(axes, of_dataset(frame, pair), unbiased)
-        part.title(axes, pair, "the unbiased form too" if unbiased else "")
+        part.title(axes, pair, "biased and unbiased MCF" if unbiased else "")
         if strip is not None:
             _samples(strip, digit)
     part.legend_below(figure, *_handles(frame))

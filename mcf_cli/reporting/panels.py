@@ -17,7 +17,7 @@ from mcf_cli.reporting.style import GREY, LINES, Look, loss_look, style
 
 PERCENT = 100.0
 LONE = (5.2, 3.4)  # inches; a panel that stands alone may be larger
-LEGEND_COLUMN = 1.65  # inches that an entry of a legend takes
+LEGEND_COLUMN = 1.55  # inches that an entry of a legend takes
 EMPTY = "No finished rows to draw yet."
 
 
@@ -66,7 +66,7 @@ def level(axes: Axes, value: float, look: Look, **more) -> None:
 
 
 def error_axis(axes: Axes, first_column: bool = True) -> None:
-    axes.yaxis.set_major_locator(MaxNLocator(6))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     if first_column:
         axes.set_ylabel("Test error (%)")
 

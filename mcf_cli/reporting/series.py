@@ -12,6 +12,8 @@ OPTIONAL = (
     *("lam", "margin", "repeat", "fold"),
 )
 NUMERIC = ("q", "budget", "l2", "deletion", "train_size", "copies", "lam", "margin", "value")
+LINE = ("dataset", "data_source", "curve", "family")
+LOSS_ORDER = ("quadratic", "exponential", "logistic", "logistic shared", "hinge", "fdrop")
 DATASETS = {
     "amazon-books": "Amazon books",
     "amazon-dvd": "Amazon DVD",
@@ -58,6 +60,8 @@ def tidy(rows: pd.DataFrame, metric: str | None = "test_error") -> pd.DataFrame:
         frame[column] = frame[column].where(frame[column].notna(), "")
     frame["corruption"] = frame["corruption"].replace("", "none")
     frame["curve"] = [curve_name(row) for row in frame.itertuples()]
+    frame["family"] = [family_name(row) for row in frame.itertuples()]
+    frame["method"] = [f"{curve_label(row.curve)}, {row.family}" for row in frame.itertuples()]
     return frame
 
 
@@ -68,6 +72,19 @@ def curve_name(row: object) -> str:
     if row.loss == "logistic" and row.multiclass == "shared":
         return "logistic shared"
     return str(row.loss)
+
+
+def family_name(row: object) -> str:
+    """What is done with the loss: ``plain, l2``, ``MCF, blankout``, ``worst case``."""
+    if row.corruption == "fdrop":
+        return "worst case"
+    if row.corruption == "none":
+        return f"plain, {row.penalty or 'l2'}"
+    corruption = CORRUPTIONS.get(row.corruption, row.corruption)
+    if pd.notna(row.copies):
+        return f"{corruption}, M copies"
+    name = f"MCF, {corruption}"
+    return f"{name}, {SURROGATE_NAMES[row.surrogate]}" if row.surrogate in SURROGATE_NAMES else name
 
 
 def curve_label(curve: str) -> str:
@@ -109,6 +126,35 @@ def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
     table = groups.agg(mean="mean", sd="std", runs="count").reset_index()
     table["se"] = table["sd"] / table["runs"] ** 0.5
     return table.fillna({"sd": 0.0, "se": 0.0})
+
+
+def lines_in(frame: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+    """(dataset, source, curve, family) of every method: data sets as they come, plain before corrupted."""
+    distinct = frame.drop_duplicates(list(LINE))
+    curves, corruptions = list(LOSS_ORDER), ["none", "fdrop", "poisson", *CORRUPTIONS]
+    places = distinct.reset_index(drop=True).assign(
+        d=distinct["dataset"]
+        .map({name: n for n, name in enumerate(dict.fromkeys(frame["dataset"]))})
+        .to_numpy(),
+        c=[curves.index(v) if v in curves else len(curves) for v in distinct["curve"]],
+        k=[corruptions.index(v) if v in corruptions else len(corruptions) for v in distinct["corruption"]],
+    )
+    return list(
+        places.sort_values(["d", "c", "k"], kind="stable")[list(LINE)].itertuples(index=False, name=None)
+    )
+
+
+def varying(frame: pd.DataFrame) -> str | None:
+    """The quantity that an experiment runs over, None when only the method varies.
+
+    A level chosen on validation data varies too, but is no axis: the protocol's own quantities come first.
+    """
+    for column in ("copies", "deletion", "train_size", "q", "budget"):
+        if frame[column].nunique() > 1:
+            per_line = frame.groupby(["dataset", "method", "repeat", "fold"], dropna=False)[column].nunique()
+            if per_line.max() > 1:
+                return column
+    return None
 
 
 def in_order(values: pd.Series, order: list[str] | tuple[str, ...]) -> list[str]:
