@@ -283,7 +283,7 @@ def _short(value: float) -> str:
 def markdown(table: Table) -> str:
     """The table as aligned markdown, with its title and notes."""
     head = list(table.shown.columns)
-    body = [["" if pd.isna(cell) else str(cell) for cell in line] for line in table.shown.to_numpy()]
+    body = [["" if pd.isna(cell) else _escaped(cell) for cell in line] for line in table.shown.to_numpy()]
     widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
     right = [_is_number_column(table.shown[name]) for name in head]
     rule = [
@@ -295,9 +295,12 @@ def markdown(table: Table) -> str:
 
 
 def _markdown_line(cells: list[str], widths: list[int], right: list[bool]) -> str:
-    escaped = [cell.replace("|", "\\|") for cell in cells]
-    padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(escaped, widths, right, strict=True)]
+    padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
     return f"| {' | '.join(padded)} |"
+
+
+def _escaped(cell: object) -> str:
+    return str(cell).replace("|", "\\|")
 
 
 def _is_number_column(column: pd.Series) -> bool:

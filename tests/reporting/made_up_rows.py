@@ -73,9 +73,9 @@ def explicit():
     return frame(rows)
 
 
-def surrogates():
+def surrogates(datasets=AMAZON):
     rows = []
-    for d, dataset in enumerate(AMAZON):
+    for d, dataset in enumerate(datasets):
         for k, surrogate in enumerate(("quadratic", "jensen", "variational")):
             common = {
                 "dataset": dataset,
