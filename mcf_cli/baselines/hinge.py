@@ -20,6 +20,7 @@ from scipy import sparse
 from mcf_cli.core.problem import Solution
 
 BIAS_SCALE = 10.0
+SMALLEST_L2 = 1e-7  # stands for l2 = 0, where C would be infinite
 MULTICLASS = {"ovr": "ovr", "crammer-singer": "crammer_singer"}
 
 
@@ -43,11 +44,11 @@ class Hinge:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import LinearSVC
 
-        if not l2 > 0:
-            raise ValueError(f"the hinge baseline needs l2 > 0, not {l2}")
+        if l2 < 0:
+            raise ValueError(f"l2 must be 0 or more, not {l2}")
         machine = LinearSVC(
             loss="hinge",
-            C=1.0 / (2.0 * l2 * len(self.y)),
+            C=1.0 / (2.0 * max(l2, SMALLEST_L2) * len(self.y)),
             multi_class=MULTICLASS[self.multiclass],
             intercept_scaling=BIAS_SCALE,
             max_iter=max_iter,

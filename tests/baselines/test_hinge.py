@@ -52,9 +52,16 @@ def test_three_classes_give_three_rows_and_dense_equals_sparse(multiclass):
     assert np.mean(dense.predict(X) == y) > 0.9
 
 
-def test_no_l2_and_unknown_forms_are_refused():
+def test_no_penalty_at_all_gives_no_worse_a_loss_than_a_small_one():
     X, y = two_blobs()
-    with pytest.raises(ValueError, match="needs l2 > 0"):
-        Hinge(X, y).solve(0.0)
+    problem = Hinge(X, y)
+    free, small = problem.solve(0.0, max_iter=100000), problem.solve(1e-3, max_iter=100000)
+    assert free.objective <= problem.objective(small.coef, small.intercept, 0.0) + 1e-3
+
+
+def test_a_negative_l2_and_unknown_forms_are_refused():
+    X, y = two_blobs()
+    with pytest.raises(ValueError, match="l2 must be 0 or more"):
+        Hinge(X, y).solve(-0.1)
     with pytest.raises(ValueError, match="multiclass must be one of"):
         Hinge(X, y, "pairs")
