@@ -20,7 +20,7 @@ from scipy import sparse
 from mcf_cli.core.problem import Solution
 
 BIAS_SCALE = 10.0
-SMALLEST_L2 = 1e-7  # stands for l2 = 0, where C would be infinite
+SMALLEST_L2 = 1e-6  # stands for l2 = 0, where C would be infinite and LIBLINEAR never converge
 MULTICLASS = {"ovr": "ovr", "crammer-singer": "crammer_singer"}
 
 

@@ -2,7 +2,7 @@
 
     table = build(rows, paper_table=3, done=12, expected=50)
     write(table, "results/table3/table")        # table.csv and table.md
-    console.print(screen(table))
+    console.print(rich_table(table))
 
 ``table.frame`` holds numbers (errors in per cent) for csv, ``table.shown`` the same as text. The column
 ``data`` says in every line what data it comes from, so a number on built-in or substitute data never stands
@@ -308,7 +308,7 @@ def _is_number_column(column: pd.Series) -> bool:
     return all(cell[0].isdigit() or cell[0] in "-∞" for cell in cells)
 
 
-def screen(table: Table) -> Group:
+def rich_table(table: Table) -> Group:
     """The table for a terminal: one for each data set, with no more levels than fit."""
     hidden = set(table.levels) - set(_some_levels(table.levels))
     notes = [*table.notes, *(["some levels are left out here; the files have all"] if hidden else [])]

@@ -6,13 +6,13 @@ import made_up_rows as made_up
 import numpy as np
 import pandas as pd
 import pytest
-from mcf_cli.reporting.tables import PAPER_TABLE3, build, markdown, screen, write
+from mcf_cli.reporting.tables import PAPER_TABLE3, build, markdown, rich_table, write
 from rich.console import Console
 
 
 def on_screen(table, width=100):
     text = io.StringIO()
-    Console(width=width, file=text).print(screen(table))
+    Console(width=width, file=text).print(rich_table(table))
     return text.getvalue()
 
 
@@ -83,7 +83,7 @@ def test_missing_trials_make_it_partial_everywhere(paper_table, tmp_path):
     csv, md = write(table, tmp_path / "table")
     assert set(pd.read_csv(csv)["partial"]) == {"PARTIAL 9/12"}
     assert "PARTIAL 9/12" in md.read_text()
-    assert "PARTIAL 9/12" in on_screen(table)
+    assert "PARTIAL 9/12" in on_rich_table(table)
     whole = build(made_up.cifar(), done=12, expected=12)
     assert "PARTIAL" not in whole.title
     assert "partial" not in whole.frame
