@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from mcf_cli.reporting import figures
+from mcf_cli.reporting import figures, measurements
 from mcf_cli.reporting.captions import caption
 from mcf_cli.reporting.figures import draw, kind_of, save
 
@@ -165,3 +165,18 @@ def test_captions_name_the_variants_and_the_data():
     assert "biased blankout" in caption(made_up.nightmare(unbiased=False), 9)
     assert "unbiased" not in caption(made_up.nightmare(unbiased=False), 9)
     assert "variational bound" in caption(made_up.surrogates(), 7)
+
+
+def test_the_cost_figure_shows_ours_the_naive_way_and_the_papers_statement():
+    figure = draw(made_up.cost())
+    assert kind_of(made_up.cost()) is measurements.cost_of_gradients
+    drawn = np.vstack([points for points in drawn_points(figure.axes[0])])
+    assert {1.1, 1.6, 2.2, 44.0, 10.0, 2.0} <= {round(float(x), 6) for x in drawn[:, 0] if np.isfinite(x)}
+
+
+def test_the_leave_one_out_figure_draws_both_formulas_and_the_truth():
+    figure = draw(made_up.leave_one_out())
+    assert titles(figure)[0].startswith("Reviews (built-in data)")
+    refitted, exact, paper = drawn_points(figure.axes[0])
+    np.testing.assert_allclose(refitted, exact)
+    assert (paper[:, 1] < exact[:, 1]).all()

@@ -83,7 +83,7 @@ def test_missing_trials_make_it_partial_everywhere(paper_table, tmp_path):
     csv, md = write(table, tmp_path / "table")
     assert set(pd.read_csv(csv)["partial"]) == {"PARTIAL 9/12"}
     assert "PARTIAL 9/12" in md.read_text()
-    assert "PARTIAL 9/12" in on_rich_table(table)
+    assert "PARTIAL 9/12" in on_screen(table)
     whole = build(made_up.cifar(), done=12, expected=12)
     assert "PARTIAL" not in whole.title
     assert "partial" not in whole.frame
