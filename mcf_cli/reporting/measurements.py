@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from mcf_cli.reporting import panels as part
 from mcf_cli.reporting.series import datasets_in, in_order, lines_in, of_dataset, tidy
@@ -34,6 +35,9 @@ def cost_of_gradients(rows: pd.DataFrame) -> Figure:
             _cost_line(axes, place, curve, values.groupby("metric")["value"].mean())
         axes.axvline(1.0, color=GREY, linewidth=1.0, linestyle=(0, (4, 2)))
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
         axes.set_yticks(
             range(len(lines[pair])), [f"{part.curve_label(c)}, {f}" for _, _, c, f in lines[pair]][::-1]
         )
