@@ -70,10 +70,11 @@ class Problem:
         reusable: bool = True,
     ):
         """reusable=False drops the coding once a fit has its design: less memory, no cheap subsets."""
-        self.X = sp.csr_matrix(X) if sp.issparse(X) else np.asarray(X, dtype=float)
-        self.y = np.asarray(y)
+        self.X, self.y, self.sample_weight = _checked_data(X, y, sample_weight)
         if n_classes is None:
             n_classes = 0 if self.y.dtype.kind == "f" else int(self.y.max()) + 1
+        if n_classes == 1 or (n_classes == 0 and loss != "quadratic"):
+            raise ValueError(f"loss={loss!r} needs at least two classes in y, as integer codes 0, 1, ...")
         self.n_classes = n_classes
         self.options: dict[str, Any] = {
             "surrogate": surrogate,
@@ -165,6 +166,8 @@ class Problem:
         return make_loss(self.loss_name, self.n_classes, **options)
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
+        if not 0.0 <= l2 < np.inf:
+            raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
         loss = self._loss(corruption)
         key = (structure(corruption, self.X.shape[1]), loss.grouped, loss.width, loss.entrywise)
         if key not in self._designs:
@@ -208,3 +211,25 @@ class Problem:
         for columns, family in corruption.split(self.X.shape[1]):
             limit[columns] = family.weight_limit()
         return limit * (_INSIDE / loss.spread)
+
+
+def _checked_data(X: Any, y: Array, sample_weight: Array | None) -> tuple[Any, Array, Array]:
+    """X as CSR or a float array, y and the weights of its rows; ValueError names what does not fit."""
+    X = sp.csr_matrix(X) if sp.issparse(X) else np.asarray(X, dtype=float)
+    y = np.asarray(y)
+    if X.ndim != 2 or X.shape[0] != len(y) or not len(y):
+        raise ValueError(
+            f"X of shape {X.shape} and y of length {len(y)} do not fit: one label a row of X is needed"
+        )
+    values = X.data if sp.issparse(X) else X
+    if not np.isfinite(values).all():
+        raise ValueError("X holds NaN or infinity; impute or drop those entries")
+    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if (
+        weights.shape != (len(y),)
+        or not np.isfinite(weights).all()
+        or (weights < 0).any()
+        or not weights.any()
+    ):
+        raise ValueError(f"sample_weight must be {len(y)} finite numbers of at least 0, not all zero")
+    return X, y, weights
