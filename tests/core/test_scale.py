@@ -119,6 +119,13 @@ def test_many_classes(corruption, multiclass):
     assert_same(*whole_and_parts(X, corruption, {"multiclass": multiclass}, classes=40, rows_at_once=40))
 
 
+@pytest.mark.parametrize("options", [{"multiclass": "shared"}, {"surrogate": "quadratic"}], ids=str)
+def test_rows_that_outgrow_the_cache_with_many_classes(options):
+    """Neither the table nor the scores fit: the product itself is done in pieces."""
+    X = counts(6000, 60, 0.3, 100)
+    assert_same(*whole_and_parts(X, Blankout(0.5), options, classes=30, rows_at_once=1000))
+
+
 @pytest.mark.parametrize(
     ("corruption", "X"),
     [
