@@ -124,7 +124,7 @@ def test_gradient_equals_finite_differences(loss: Loss, case: Case, classes: int
 
 
 def directions(loss: Loss, shape: tuple[int, int]) -> np.ndarray:
-    """Every coordinate; for the variational bound, which searches for lambda each time, one mixture of all."""
+    """Every coordinate; for the variational bound, which searches for lambda each time, a mixture."""
     if loss.options.get("surrogate") == "variational":
         return np.random.default_rng(0).normal(size=(1, *shape))
     return np.eye(shape[0] * shape[1]).reshape(-1, *shape)
