@@ -178,7 +178,9 @@ class _Terms:
         D = self.R.shape[0]
         if self.diagonal:
             return sp.eye_array(D, format="csr"), self.R.diagonal().copy()
-        r, blocks, order = np.empty(D), [], []
+        r = np.empty(D)
+        blocks: list[Array] = []
+        order: list[int] = []
         n_blocks, labels = sp.csgraph.connected_components(self.R, directed=False)
         for block in range(n_blocks):
             columns = np.flatnonzero(labels == block)
