@@ -19,7 +19,9 @@ class Dataset:
     sha256: str
     description: str
     feature_names: tuple[str, ...] | None = None
-    splits: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)  # the first is the default
+    splits: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(
+        default_factory=dict
+    )  # the first is the default
     groups: np.ndarray | None = None  # rows that share a number belong in one fold
     blocks: int | None = None  # symbols per one-hot block, for Multinomial
     notes: tuple[str, ...] = ()  # what every result on it must say
