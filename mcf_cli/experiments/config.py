@@ -5,21 +5,22 @@ The grid is a product within an entry and a union across entries. What the grid 
 ``select``.
 """
 
-import difflib
-import math
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
+from pydantic import BeforeValidator, Field, model_validator
+
+from mcf_cli.experiments.values import (
+    Count,
+    Counts,
+    Number,
+    Numbers,
+    Probabilities,
+    Strengths,
+    Strict,
+    impossible,
+    no_bool,
+    words,
 )
-from pydantic_core import PydanticCustomError
 
 Loss = Literal["quadratic", "exponential", "logistic", "hinge"]
 Surrogate = Literal["jensen", "variational", "quadratic"]
@@ -44,144 +45,15 @@ LEVEL_OF = {
 LEVELS = ("q", "sigma", "scale", "budget")
 BIASED = ("dropout", "bitswap", "multinomial")
 DEFAULT_L2 = [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
-MAX_RANGE = 10_000
 
 
-def impossible(message: str, *path: str | int) -> PydanticCustomError:
-    """A refusal that points at ``path`` below the model that raises it."""
-    return PydanticCustomError("impossible", "{message}", {"message": message, "path": list(path)})
-
-
-class Strict(BaseModel):
-    """Unknown keys are refused with the nearest key that exists."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            known = [field.alias or name for name, field in cls.model_fields.items()]
-            for key in data:
-                if key not in known and key not in cls.model_fields:
-                    raise impossible(f"unknown key `{key}`{nearest(key, known)}", key)
-        return data
-
-
-def nearest(word: Any, known: list[str] | tuple[str, ...]) -> str:
-    """The end of an error message: the closest valid word, or all of them when none is close."""
-    close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else f"; valid here: {', '.join(known)}"
-
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise PydanticCustomError("not_a_number", "expected a number, found {value}", {"value": value})
-    return value
-
-
-Number = Annotated[float, BeforeValidator(_no_bool)]
-Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
-
-
-class Range(Strict):
-    """``{from: 0, to: 0.9, step: 0.1}``, ends included; ``factor`` in place of ``step`` for a log scale."""
-
-    start: Number = Field(alias="from")
-    to: Number
-    step: Annotated[Number, Field(gt=0)] | None = None
-    factor: Annotated[Number, Field(gt=1)] | None = None
-
-    @model_validator(mode="after")
-    def _one_way_to_move(self) -> "Range":
-        if (self.step is None) == (self.factor is None):
-            raise impossible("a range needs either `step` or `factor`")
-        if self.to < self.start:
-            raise impossible(f"a range must run upwards, not from {self.start:g} to {self.to:g}", "to")
-        if self.factor is not None and self.start <= 0:
-            raise impossible("a range with `factor` must start above 0", "from")
-        if self._length() > MAX_RANGE:
-            raise impossible(f"a range of more than {MAX_RANGE:,} values")
-        return self
-
-    def _length(self) -> float:
-        if self.factor is not None:
-            return math.log(self.to / self.start) / math.log(self.factor) + 1
-        return (self.to - self.start) / (self.step or 1) + 1
-
-    def values(self) -> list[float]:
-        """The values, rounded so that 0.1 * 3 is 0.3 in every row and key."""
-        steps = range(int(self._length() + 1e-9))
-        if self.factor is not None:
-            return [float(f"{self.start * self.factor**i:.10g}") for i in steps]
-        return [round(self.start + i * (self.step or 0), 12) for i in steps]
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, dict | Range):
-        return "range"
-    return "list" if isinstance(value, (list, tuple)) else "value"
-
-
-def _spread(value: Any) -> list:
-    """One value, a list or a range, as a list without repeats."""
-    values = (
-        value.values() if isinstance(value, Range) else value if isinstance(value, list | tuple) else [value]
-    )
-    if not values:
-        raise PydanticCustomError("empty", "expected at least one value")
-    return list(dict.fromkeys(values))
-
-
-def _whole(values: list[float]) -> list[int]:
-    for value in values:
-        if value != int(value) or value < 0:
-            raise PydanticCustomError("not_whole", "expected whole numbers, found {value}", {"value": value})
-    return [int(value) for value in values]
-
-
-Numbers = Annotated[
-    Annotated[Range, Tag("range")] | Annotated[list[Number], Tag("list")] | Annotated[Number, Tag("value")],
-    Discriminator(_shape),
-    AfterValidator(_spread),
-]
-Counts = Annotated[Numbers, AfterValidator(_whole)]
-
-
-def _words(kind: Any) -> Any:
-    """One of the words of a Literal, or a list of them."""
-    return Annotated[
-        Annotated[list[kind], Tag("list")] | Annotated[kind, Tag("value")],
-        Discriminator(_shape),
-        AfterValidator(_spread),
-    ]
-
-
-Losses = _words(Loss)
+Losses = words(Loss)
 Corruptions = Annotated[
-    _words(CorruptionName), BeforeValidator(lambda value: "none" if value is None else value)
+    words(CorruptionName), BeforeValidator(lambda value: "none" if value is None else value)
 ]
-Surrogates = _words(Surrogate)
-MulticlassForms = _words(Multiclass)
-Penalties = _words(Penalty)
-
-
-def _probabilities(values: list[float]) -> list[float]:
-    for value in values:
-        if not 0 <= value < 1:
-            raise PydanticCustomError("bad_q", "must lie in [0, 1), found {value}", {"value": value})
-    return values
-
-
-def _non_negative(values: list[float]) -> list[float]:
-    for value in values:
-        if value < 0:
-            raise PydanticCustomError("negative", "must not be negative, found {value}", {"value": value})
-    return values
-
-
-Probabilities = Annotated[Numbers, AfterValidator(_probabilities)]
-Strengths = Annotated[Numbers, AfterValidator(_non_negative)]
+Surrogates = words(Surrogate)
+MulticlassForms = words(Multiclass)
+Penalties = words(Penalty)
 
 
 class Levels(Strict):
@@ -197,10 +69,10 @@ class GridEntry(Levels):
     """Methods to run: every combination of the values of its keys."""
 
     loss: Losses
-    corruption: Corruptions = ["none"]
+    corruption: Corruptions = Field(["none"])
     surrogate: Surrogates | None = None
     multiclass: MulticlassForms | None = None
-    penalty: Penalties = ["l2"]
+    penalty: Penalties = Field(["l2"])
     clip: Annotated[Number, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
@@ -287,7 +159,7 @@ class Nightmare(Split):
     """Features deleted at test time; all is chosen on validation rows with the same deletion (Figure 9)."""
 
     protocol: Literal["nightmare"]
-    deletion: Probabilities = [round(0.1 * i, 12) for i in range(10)]
+    deletion: Probabilities = Field([round(0.1 * i, 12) for i in range(10)])
     validation: Annotated[Number, Field(gt=0, lt=1)] = Field(0.1, description="share of the training rows")
     refit: bool = Field(
         False, description="fit the chosen models again on training and validation rows together"
@@ -298,7 +170,7 @@ class Explicit(Split):
     """Copies corrupted by sampling against the marginalised limit (Figure 6)."""
 
     protocol: Literal["explicit"]
-    copies: Counts = [1, 2, 4, 8, 16, 32]
+    copies: Counts = Field([1, 2, 4, 8, 16, 32])
     marginalised: bool = Field(True, description="also run MCF, the limit of infinitely many copies")
 
 
@@ -306,9 +178,9 @@ class Bounds(Strict):
     """Bounds on the expected logistic loss of one blanked-out feature (Figure 1); uses no data."""
 
     protocol: Literal["bounds"]
-    q: Probabilities = [0.5]
-    lambdas: Probabilities = [0.0, 0.1, 0.25, 0.5, 0.75]
-    margins: Numbers = [round(-5 + 0.1 * i, 12) for i in range(101)]
+    q: Probabilities = Field([0.5])
+    lambdas: Probabilities = Field([0.0, 0.1, 0.25, 0.5, 0.75])
+    margins: Numbers = Field([round(-5 + 0.1 * i, 12) for i in range(101)])
 
 
 class Cost(Rows):
@@ -353,7 +225,7 @@ class Paper(Strict):
     figure: int | None = None
     table: int | None = None
     section: str | None = None
-    claims: list[str] = []
+    claims: list[str] = Field([])
 
 
 class Fit(Strict):
@@ -369,9 +241,9 @@ class Config(Strict):
     item: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     title: str = ""
     paper: Paper | None = None
-    datasets: Annotated[list[Datum], Field(max_length=100)] = []
-    seed: Annotated[int, BeforeValidator(_no_bool), Field(ge=0, lt=2**63)] = 2013
-    grid: Annotated[list[GridEntry], Field(max_length=100)] = []
+    datasets: Annotated[list[Datum], Field(max_length=100)] = Field([])
+    seed: Annotated[int, BeforeValidator(no_bool), Field(ge=0, lt=2**63)] = 2013
+    grid: Annotated[list[GridEntry], Field(max_length=100)] = Field([])
     select: Select = Select()
     evaluation: Evaluation = Split()
     fit: Fit = Fit()

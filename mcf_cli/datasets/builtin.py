@@ -1,0 +1,179 @@
+"""Data that needs no download: real digits, and seeded generators that keep what matters of the real sets.
+
+Every name starts with `builtin-`, and the name travels into every row, table and plot.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcf_cli.datasets.dataset import Dataset, fingerprint, first_rows_train, seeded_split
+from mcf_cli.datasets.splice import identical_groups, one_hot, position_names
+from mcf_cli.errors import McfError
+
+VERSION = 1  # raise it when a generator's output changes
+SEED = 2013
+
+
+def digits() -> Dataset:
+    """scikit-learn's 1,797 real handwritten digits, 8 x 8 pixels in [0, 1]."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    names = tuple(f"row{row}col{column}" for row in range(8) for column in range(8))
+    return Dataset(
+        name="builtin-digits",
+        X=bunch.data / 16.0,
+        y=bunch.target.astype(np.int64),
+        class_names=tuple("0123456789"),
+        source="builtin",
+        sha256=fingerprint("builtin-digits", VERSION),
+        description="Handwritten digits of 8 x 8 pixels (scikit-learn's copy of a UCI set)",
+        feature_names=names,
+        splits={"seeded": seeded_split(len(bunch.target))},
+    )
+
+
+def reviews(n_train: int = 500, n_test: int = 1500, concepts: int = 60, common: int = 1500) -> Dataset:
+    """Two classes of short documents: Zipf-law common words, and opinions with many rare synonyms.
+
+    Half of the concepts lean to each class. A document holds a few of them, each said by one of its eight
+    words, of which the later are rare: a model that trusts the frequent word alone misses most documents.
+    """
+    rng = np.random.default_rng([SEED, 1])
+    synonyms, n = 8, n_train + n_test
+    y = rng.integers(0, 2, n)
+    counts = _zipf_counts(rng, n, common, mean_length=60)
+    leaning = np.where(np.arange(concepts) % 2 == 0, 1, 0)  # even concepts speak for class 1
+    agrees = leaning == y[:, None]
+    said = rng.poisson(np.where(agrees, 0.16, 0.09))
+    word_shares = _zipf_shares(synonyms, exponent=1.0)
+    opinions = rng.multinomial(said, word_shares).reshape(n, concepts * synonyms)
+    names = [f"word{k}" for k in range(common)]
+    names += [f"{('bad', 'good')[leaning[c]]}{c // 2}.{s}" for c in range(concepts) for s in range(synonyms)]
+    parameters = {"n_train": n_train, "n_test": n_test, "concepts": concepts, "common": common}
+    return _document_set(
+        name="builtin-reviews",
+        X=sp.hstack([counts, sp.csr_matrix(opinions)], format="csr"),
+        y=y,
+        class_names=("negative", "positive"),
+        names=names,
+        n_train=n_train,
+        description="Generated reviews: Zipf-law words, sparse opinions with rare synonyms",
+        parameters=parameters,
+    )
+
+
+def topics(n_train: int = 600, n_test: int = 1200, classes: int = 8, vocabulary: int = 2000) -> Dataset:
+    """Unbalanced topics: each reorders a Zipf law, so that it shares its words with the others in part."""
+    rng = np.random.default_rng([SEED, 2])
+    n = n_train + n_test
+    y = rng.choice(classes, n, p=_zipf_shares(classes, exponent=0.8))
+    lengths = rng.poisson(rng.gamma(3.0, 15.0, n)) + 5
+    background = _zipf_shares(vocabulary)
+    rows = []
+    for k in range(classes):
+        own = rng.permutation(background)
+        shares = 0.8 * background + 0.2 * own
+        rows.append(rng.multinomial(lengths, shares) * (y == k)[:, None])
+    return _document_set(
+        name="builtin-topics",
+        X=sp.csr_matrix(sum(rows)),
+        y=y,
+        class_names=tuple(f"topic{k}" for k in range(classes)),
+        names=[f"word{k}" for k in range(vocabulary)],
+        n_train=n_train,
+        description="Generated news: unbalanced topics over a shared Zipf-law vocabulary",
+        parameters={"n_train": n_train, "n_test": n_test, "classes": classes, "vocabulary": vocabulary},
+    )
+
+
+def splice(n: int = 900, symbols: int = 4, noise: float = 0.3) -> Dataset:
+    """Sequences of 60 nucleotides: donor or acceptor consensus in the middle, or neither.
+
+    With probability `noise` a consensus position is drawn from the background instead. One sequence in twenty
+    is stored twice; over 8 symbols a few nucleotides are uncertain (N), as in the real file.
+    """
+    if symbols not in (4, 8):
+        raise McfError(f"builtin-splice: symbols is {symbols}; choose 4 or 8")
+    alphabet = "ACGTDNSR"[:symbols]
+    rng = np.random.default_rng([SEED, 3])
+    y = rng.choice(3, n, p=[0.25, 0.25, 0.5])
+    letters = np.array([list(_sequence(rng, ("EI", "IE", "N")[k], noise)) for k in y])
+    if symbols == 8:
+        letters[rng.random(letters.shape) < 0.001] = "N"
+    copies = rng.choice(n, n // 20, replace=False)
+    sequences = ["".join(row) for row in np.vstack([letters, letters[copies]])]
+    return Dataset(
+        name="builtin-splice",
+        X=one_hot(sequences, alphabet),
+        y=np.concatenate([y, y[copies]]).astype(np.int64),
+        class_names=("EI", "IE", "N"),
+        source="builtin",
+        sha256=fingerprint("builtin-splice", VERSION, n, symbols, noise),
+        description="Generated splice junctions: sequences around consensus motifs",
+        feature_names=position_names(60, alphabet),
+        groups=identical_groups(sequences),
+        blocks=symbols,
+    )
+
+
+GENERATORS: dict[str, Callable[..., Dataset]] = {
+    "builtin-digits": digits,
+    "builtin-reviews": reviews,
+    "builtin-topics": topics,
+    "builtin-splice": splice,
+}
+
+# Consensus around the junction, columns before | after, as sets of letters that are equally likely.
+_ANY, _PYRIMIDINE, _PURINE = "ACGT", "CT", "AG"
+_DONOR = (["AC", "A", "G"], ["G", "T", _PURINE, "A", "G", "T"])
+_ACCEPTOR = ([_PYRIMIDINE] * 15 + [_ANY, "C", "A", "G"], ["G"])
+
+
+def _sequence(rng: np.random.Generator, label: str, noise: float) -> str:
+    """Thirty nucleotides on each side; a decoy GT or AG in the middle of half the negatives."""
+    letters = rng.choice(list("ACGT"), 60, p=[0.24, 0.26, 0.26, 0.24])
+    before, after = {"EI": _DONOR, "IE": _ACCEPTOR}.get(label, ([], []))
+    for offset, choices in enumerate([*before, *after], 30 - len(before)):
+        if rng.random() >= noise:
+            letters[offset] = rng.choice(list(choices))
+    if label == "N" and rng.random() < 0.5:
+        letters[28:30] = list("AG") if rng.random() < 0.5 else letters[28:30]
+        letters[30:32] = list("GT") if rng.random() < 0.5 else letters[30:32]
+    return "".join(letters)
+
+
+def _zipf_shares(size: int, exponent: float = 1.1) -> np.ndarray:
+    weights = 1.0 / np.arange(1, size + 1) ** exponent
+    return weights / weights.sum()
+
+
+def _zipf_counts(rng: np.random.Generator, n: int, size: int, mean_length: int) -> sp.csr_matrix:
+    """Bags of words with a Zipf law over the vocabulary and unequal lengths."""
+    lengths = rng.poisson(rng.gamma(3.0, mean_length / 3.0, n)) + 1
+    return sp.csr_matrix(rng.multinomial(lengths, _zipf_shares(size)))
+
+
+def _document_set(
+    name: str,
+    X: sp.csr_matrix,
+    y: np.ndarray,
+    class_names: tuple[str, ...],
+    names: list[str],
+    n_train: int,
+    description: str,
+    parameters: dict,
+) -> Dataset:
+    return Dataset(
+        name=name,
+        X=X.astype(np.float64),
+        y=y.astype(np.int64),
+        class_names=class_names,
+        source="builtin",
+        sha256=fingerprint(name, VERSION, parameters),
+        description=description,
+        feature_names=tuple(names),
+        splits={"predefined": first_rows_train(n_train, X.shape[0] - n_train)},
+    )
