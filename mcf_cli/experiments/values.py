@@ -1,4 +1,4 @@
-"""The kinds of value a config may hold (one value, a list, a range), and errors that name the nearest word."""
+"""The kinds of value a config may hold, and errors that name the nearest valid word."""
 
 import difflib
 import math
