@@ -48,7 +48,7 @@ def nearest(word: Any, known: list[str] | tuple[str, ...]) -> str:
 
 def no_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise PydanticCustomError("not_a_number", "expected a number, found {value}", {"value": value})
+        raise PydanticCustomError("not_a_number", "expected a number, found {value}", {"value": str(value)})
     return value
 
 
