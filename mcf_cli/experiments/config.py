@@ -280,6 +280,8 @@ class Config(Strict):
                 raise impossible(
                     f"{corruption} needs `{level}` here or in `select`", "grid", index, "corruption"
                 )
+        if "hinge" in entry.loss and not any(self.select.l2):
+            raise impossible("the hinge loss needs an l2 above 0", "select", "l2")
         if self.select.by == "loo" and set(entry.loss) != {"quadratic"}:
             raise impossible("leave-one-out selection exists for the quadratic loss only", "select", "by")
         protocol = self.evaluation.protocol

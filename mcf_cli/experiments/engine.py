@@ -32,7 +32,9 @@ class Engine:
             return iter(())
         if self.name == "dask":
             return _run_dask(specs, self.jobs, self.scheduler)
-        return _run_processes(specs, self.jobs) if self.name == "processes" else map(run_spec, specs)
+        if self.name == "processes" and self.jobs > 1:
+            return _run_processes(specs, self.jobs)
+        return map(run_spec, specs)
 
 
 def make_engine(name: str | None, jobs: int, scheduler: str | None) -> Engine:
@@ -41,32 +43,34 @@ def make_engine(name: str | None, jobs: int, scheduler: str | None) -> Engine:
         raise McfError(f"--scheduler belongs to --engine dask, not to {name}.")
     if jobs < 0:
         raise McfError(f"--jobs {jobs}: expected a number of workers, or 0 for one per core.")
-    count = (
-        jobs or len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else jobs or os.cpu_count() or 1
-    )
+    count = jobs or available_cores()
     chosen = name or ("dask" if scheduler else "processes" if count > 1 else "serial")
     return Engine(chosen, count, scheduler)
 
 
+def available_cores() -> int:
+    """The cores that this process may use, which in a container are fewer than the machine's."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _run_processes(specs: list[Spec], jobs: int) -> Iterator[Record]:
-    """A pool of processes. A death takes the pool along: the trials it may have hit are then run one by one."""
+    """A pool of processes. A death takes the pool along: what it had in hand is then run one at a time."""
     waiting = {spec["key"]: spec for spec in specs}
-    alone: list[Spec] = []
-    while waiting or alone:
-        batch = alone[:1] or list(waiting.values())
+    suspects: list[str] = []
+    while waiting:
+        alone = suspects.pop(0) if suspects else None
+        batch = [waiting[alone]] if alone else list(waiting.values())
         try:
-            for record in _pool(batch, 1 if alone else jobs):
-                waiting.pop(record["key"], None)
+            for record in _pool(batch, jobs):
+                del waiting[record["key"]]
                 yield record
         except _pool_died() as error:
             if alone:
-                waiting.pop(batch[0]["key"], None)
-                yield failed(batch[0], error)
+                yield failed(waiting.pop(alone), error)
             else:
-                alone = [None, *list(waiting.values())[: 2 * jobs]]  # what the pool may have had in hand
-        alone = [spec for spec in alone[1:] if spec["key"] in waiting]
+                suspects = list(waiting)[: 2 * jobs]
 
 
 def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:

@@ -34,7 +34,7 @@ def load_config(
     flags: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
-    """Read a file (or a built-in default), apply the profile, then ``--set``, then flags, and validate.
+    """Read a file (or a built-in default), apply the profile, then flags, then ``--set``, and validate.
 
     ``settings`` are ``a.b=value`` strings; ``flags`` maps dotted paths to values; ``defaults`` stand below
     the file, key by key.
@@ -45,11 +45,11 @@ def load_config(
     for name in _profiles_of(tree):  # a profile nobody asked for today must not surprise anybody tomorrow
         _validate(_resolved(tree, name))
     resolved = _resolved(tree, profile)
+    for path, value in (flags or {}).items():
+        _assign(resolved, path.split("."), value, f"--{path}")
     for setting in settings:
         path, value = parse_setting(setting)
         _assign(resolved, path, value, f"--set {setting}")
-    for path, value in (flags or {}).items():
-        _assign(resolved, path.split("."), value, f"flag for {path}")
     return LoadedConfig(_validate(resolved), resolved, profile)
 
 

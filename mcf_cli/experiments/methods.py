@@ -3,21 +3,27 @@
     learner = make_learner(params, dataset, rows)
     for l2, solution in learner.subset(fold).path([1, 0.1, 0]): ...
 
-A path runs from the strongest penalty to the weakest, each fit starting from the one before. The order is part
-of the method: it makes the numbers of a trial independent of what was computed elsewhere or earlier.
+A path runs from the strongest penalty to the weakest, each fit starting from the one before. The order is
+part of the method: it makes the numbers of a trial independent of what was computed elsewhere or earlier.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
+from mcf_cli.baselines.explicit import Explicit
+from mcf_cli.baselines.fdrop import Fdrop
+from mcf_cli.baselines.hinge import Hinge
+from mcf_cli.baselines.penalised import Penalised
 from mcf_cli.core import corruptions
 from mcf_cli.core.problem import Problem, Solution
 from mcf_cli.datasets.dataset import Dataset
+from mcf_cli.experiments.seeds import bit_stream
 
 RECENT = 2  # training and validation rows of one repeat
 _recent: dict[tuple, Problem] = {}
@@ -61,12 +67,66 @@ class Marginalised:
             yield l2, solution
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """A method of mcf_cli.baselines: ``make(X, y)`` gives a problem whose ``solve(l2, start=...)`` fits it."""
+
+    make: Callable[[Matrix, np.ndarray], Any]
+    X: Matrix
+    y: np.ndarray
+    fit: dict[str, Any] = field(default_factory=dict)
+
+    def subset(self, rows: np.ndarray) -> "Baseline":
+        return replace(self, X=self.X[rows], y=self.y[rows])
+
+    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
+        problem, solution = self.make(self.X, self.y), None
+        for l2 in sorted(l2s, reverse=True):
+            solution = problem.solve(l2, start=solution, **self.fit)
+            yield l2, solution
+
+
+@dataclass(frozen=True)
+class L1:
+    """A plain model with an l1 penalty, on the Problem that the l2 model uses too."""
+
+    problem: Problem
+    fit: dict[str, Any]
+
+    def subset(self, rows: np.ndarray) -> "L1":
+        return replace(self, problem=self.problem.subset(rows))
+
+    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
+        model, solution = Penalised(self.problem, "l1"), None
+        for strength in sorted(l2s, reverse=True):
+            solution = model.solve(strength, start=solution, **self.fit)
+            yield strength, solution
+
+
 def make_learner(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Learner:
     """The learner of a trial on some rows of its data set."""
-    method = params["method"]
-    return Marginalised(
-        shared_problem(method, dataset, rows), make_corruption(method, dataset.blocks), params["fit"]
-    )
+    method, fit = params["method"], params["fit"]
+    if method["loss"] == "hinge" or params.get("copies") is not None:
+        return _baseline(params, dataset, rows)
+    if method["penalty"] == "l1":
+        return L1(shared_problem(method, dataset, rows), fit)
+    return Marginalised(shared_problem(method, dataset, rows), make_corruption(method, dataset.blocks), fit)
+
+
+def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Baseline:
+    """Hinge, FDROP or explicit copies. FDROP counts passes and not iterations, and keeps its own limits."""
+    method, fit, n_classes = params["method"], params["fit"], len(dataset.class_names)
+    stream = bit_stream(params["seed"], params["dataset"], params["repeat"], "baseline")
+    seed = int(stream.random_raw() % 2**31)
+    if method["corruption"] == "fdrop":
+        make, fit = partial(Fdrop, deletions=method["budget"], n_classes=n_classes, seed=seed), {}
+    elif method["loss"] == "hinge":
+        make = partial(Hinge, seed=seed)
+    else:
+        corruption = make_corruption(method, dataset.blocks)
+        make = partial(Explicit, corruption=corruption, loss=method["loss"], n_classes=n_classes, seed=seed)
+        fit = {**fit, "copies": params["copies"]}
+    return Baseline(make, dataset.X[rows], dataset.y[rows], fit)
 
 
 def shared_problem(method: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Problem:

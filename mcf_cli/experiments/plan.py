@@ -1,4 +1,4 @@
-"""From a config to the list of its trials; what could not work on the data is refused here, before any fit."""
+"""From a config to the list of its trials; what cannot work on the data is refused here, before any fit."""
 
 import difflib
 from collections.abc import Iterator
@@ -157,7 +157,7 @@ def _trials_on(
                         "seed": config.seed,
                         "repeat": repeat,
                         "method": method,
-                        "select": _selection(config, chosen),
+                        "select": _selection(config, method["loss"], chosen),
                         "evaluation": config.evaluation.model_dump(
                             mode="json", exclude=SPREAD | {"protocol"}
                         ),
@@ -214,15 +214,16 @@ def methods(entry: GridEntry, select: Select, n_classes: int) -> Iterator[tuple[
             )
 
 
-def _selection(config: Config, chosen: str | None) -> dict[str, Any]:
+def _selection(config: Config, loss: str, chosen: str | None) -> dict[str, Any]:
     """The selection that a trial makes. One l2 and no level to choose: nothing to validate."""
     select, protocol = config.select, config.evaluation.protocol
+    l2 = [value for value in select.l2 if value > 0 or loss != "hinge"]  # LinearSVC has no l2 = 0
     if protocol == "nightmare":
-        return {"l2": select.l2, "by": "deletion"}
-    if protocol in ("cost", "loo") or (len(select.l2) == 1 and chosen is None):
-        return {"l2": select.l2, "by": "none"}
+        return {"l2": l2, "by": "deletion"}
+    if protocol in ("cost", "loo") or (len(l2) == 1 and chosen is None):
+        return {"l2": l2, "by": "none"}
     how = {"cv": {"folds": select.folds}, "holdout": {"fraction": select.fraction}, "loo": {}}
-    return {"l2": select.l2, "by": select.by, **how[select.by]}
+    return {"l2": l2, "by": select.by, **how[select.by]}
 
 
 def _bounds_trials(config: Config) -> Iterator[Trial]:

@@ -50,7 +50,7 @@ def cross_validation(params: Params, dataset: Dataset) -> list[Row]:
 
 
 def nightmare(params: Params, dataset: Dataset) -> list[Row]:
-    """One path of fits on clean rows; for every deletion level the best l2 on rows deleted alike (Figure 9)."""
+    """One path of fits on clean rows; per deletion level the best l2 on rows deleted alike (Figure 9)."""
     draw, evaluation, l2s = draw_of(params), params["evaluation"], params["select"]["l2"]
     train, test = train_test(dataset, evaluation, draw)
     kept, held = divide(train, evaluation["validation"], dataset.groups, draw, "validation rows")

@@ -87,7 +87,7 @@ def _cells(results: list[Row]) -> dict[tuple, list[Row]]:
 
 
 def edge_of(value: float, grid: Iterable[float], name: str) -> str:
-    """``"q high"`` when the chosen value is the last of its grid and a wider one might do better; 0 is no edge."""
+    """``"q high"`` when the choice is the last of its grid: a wider one might do better. 0 is no edge."""
     grid = sorted(grid)
     if len(grid) < 2:
         return ""
