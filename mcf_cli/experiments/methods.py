@@ -69,7 +69,7 @@ class Marginalised:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method of mcf_cli.baselines: ``make(X, y)`` gives a problem whose ``solve(l2, start=...)`` fits it."""
+    """A method of mcf_cli.baselines: ``make(X, y)`` gives a problem, its ``solve(l2, start=...)`` a fit."""
 
     make: Callable[[Matrix, np.ndarray], Any]
     X: Matrix

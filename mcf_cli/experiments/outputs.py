@@ -1,4 +1,4 @@
-"""The files of an item: rows.csv, the resolved config.yaml and environment.json. Each appears whole or not at all."""
+"""The files of an item: rows.csv, the resolved config.yaml, environment.json; each whole or not at all."""
 
 import contextlib
 import json
