@@ -1,0 +1,12 @@
+"""What the paper compares with, each behind the same small interface.
+
+A baseline is built on one training set and solved for one set of hyper-parameters:
+
+    Hinge(X, y).solve(l2)                                   LinearSVC                           (Figure 9)
+    Fdrop(X, y).solve(l2, deletions)                        worst-case deletion                 (Figure 9)
+    Penalised(problem, "l1").solve(strength)                plain losses with l1 or l2          (Figure 9)
+    Explicit(X, y, corruption, loss).solve(l2, copies)      M corrupted copies (Eq. explicitM)  (Figure 6)
+
+``X`` is dense or sparse, ``y`` holds codes 0..K-1. Every ``solve`` takes ``start=``, ``max_iter=``, ``tol=``
+and returns the core's ``Solution``, on the core's scale: mean loss + strength * penalty, the bias left free.
+"""
