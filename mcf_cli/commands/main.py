@@ -10,7 +10,9 @@ from mcf_cli.errors import McfError
 from mcf_cli.version import __version__
 
 # name: (module, one line of help). The help stands here so that `mcf --help` imports no command.
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "data": ("mcf_cli.commands.data", "Get, import, verify and look at the data sets."),
+}
 
 
 class LazyGroup(click.Group):

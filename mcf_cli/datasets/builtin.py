@@ -113,11 +113,57 @@ def splice(n: int = 900, symbols: int = 4, noise: float = 0.2) -> Dataset:
     )
 
 
+def textures(n_train: int = 300, n_test: int = 300, words: int = 64) -> Dataset:
+    """Small images of five textures in random colours, as counts of visual words in four quadrants."""
+    from mcf_cli.datasets import visual_words
+    from mcf_cli.datasets.codebook import Recipe
+
+    images, y = texture_images(n_train + n_test)
+    split = first_rows_train(n_train, n_test)
+    recipe = Recipe(words=words, patches=100 * words, rounds=10, seed=SEED)
+    return Dataset(
+        name="builtin-textures",
+        X=visual_words.features(images, split[0], recipe),
+        y=y,
+        class_names=TEXTURES,
+        source="builtin",
+        sha256=fingerprint("builtin-textures", VERSION, n_train, n_test, visual_words.key_parts(recipe)),
+        description="Generated textures of 20 x 20 coloured pixels, counts of visual words in four quadrants",
+        feature_names=visual_words.column_names(words),
+        splits={"predefined": split},
+    )
+
+
+TEXTURES = ("blobs", "checks", "dots", "rows", "slopes")
+
+
+def texture_images(n: int, side: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, side, side, 3) of bytes and their classes: two random colours in a pattern, under noise."""
+    rng = np.random.default_rng([SEED, 4])
+    y = rng.integers(0, len(TEXTURES), n)
+    row, column = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
+    period = rng.uniform(5.0, 8.0, (n, 1, 1))
+    across, down = (2 * np.pi * (axis + rng.uniform(0, side, (n, 1, 1))) / period for axis in (column, row))
+    patterns = {
+        "blobs": np.sin(across + np.sin(down)) + np.sin(down + np.sin(across)),
+        "checks": np.sign(np.sin(across) * np.sin(down)),
+        "dots": 2.0 * (np.cos(across) * np.cos(down) > 0.5) - 1.0,
+        "rows": np.sin(down),
+        "slopes": np.sin(across + down),
+    }
+    pattern = np.stack([patterns[name] for name in TEXTURES])[y, np.arange(n)]
+    mix = 0.5 + 0.5 * np.clip(pattern, -1, 1)[..., None]
+    light, dark = rng.uniform(0, 255, (2, n, 1, 1, 3))
+    images = mix * light + (1 - mix) * dark + rng.normal(0, 45, (n, side, side, 3))
+    return np.clip(images, 0, 255).astype(np.uint8), y.astype(np.int64)
+
+
 GENERATORS: dict[str, Callable[..., Dataset]] = {
     "builtin-digits": digits,
     "builtin-reviews": reviews,
     "builtin-topics": topics,
     "builtin-splice": splice,
+    "builtin-textures": textures,
 }
 
 # Consensus around the junction, columns before | after, as sets of letters that are equally likely.

@@ -1,8 +1,8 @@
 """What the registry says of a data set.
 
-A data set has one or more *forms*, any one of which is enough to load it. A form is a set of *files* in the data
-home, and a file holds one or more *contents*: the bytes whose sha256 is pinned. Pinning the content and not the
-packing means that a file is as good plain, gzipped, or from another mirror's archive.
+A data set has one or more *forms*, any one of which is enough to load it. A form is a set of *files* in the
+data home, and a file holds one or more *contents*: the bytes whose sha256 is pinned. Pinning the content and
+not the packing means that a file is as good plain, gzipped, or from another mirror's archive.
 """
 
 from collections.abc import Mapping
@@ -64,6 +64,7 @@ class Download:
 
     form: str
     urls: tuple[str, ...]
+    any_suffix: bool = False  # try each address with .gz and .xz behind it too
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where data lies: one folder a data set below ``MCF_DATA_HOME``, and the stamps that say what was verified."""
+"""Where data lies: a folder a data set below ``MCF_DATA_HOME``, and stamps that say what was verified."""
 
 import contextlib
 import json
@@ -59,27 +59,27 @@ def make_folder(folder: Path) -> Path:
 
 
 def partial_folder(dataset: str) -> Path:
-    """Where unfinished downloads wait to be resumed; on the same disk, so that moving into place is atomic."""
+    """Where unfinished work lies: on the same disk, so that moving into place is atomic."""
     return make_folder(dataset_folder(dataset) / PARTIAL)
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Write ``path`` through a temporary file beside it: it appears whole or not at all."""
-    handle = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with handle:
+        with open(descriptor, "wb") as handle:
             yield handle
-        os.chmod(handle.name, 0o644)  # temporary files are private, data is not
-        os.replace(handle.name, path)
+        os.chmod(temporary, 0o644)  # temporary files are private, data is not
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(handle.name)
+            os.unlink(temporary)
         raise
 
 
 def read_stamps(folder: Path) -> dict[str, dict]:
-    """What was verified: file name to size, mtime_ns, sha256, checked ("sha256" or "structure") and source."""
+    """What was verified: by file name its size, mtime_ns, sha256, source and how it was checked."""
     try:
         stamps = json.loads((folder / STAMPS).read_text(encoding="utf-8"))
     except (OSError, ValueError):

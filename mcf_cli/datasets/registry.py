@@ -1,4 +1,4 @@
-"""The six data sets of the paper: what they are, where they come from, and how to know that they are genuine."""
+"""The six data sets of the paper: what they are, where they come from, how to know that they are genuine."""
 
 from collections.abc import Iterable
 

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.datasets.dataset import Dataset, fingerprint
-from mcf_cli.datasets.reading import malformed, open_text, shown
+from mcf_cli.datasets.reading import malformed, numbered_lines, open_bytes, shown
+from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
 
 CLASSES = ("EI", "IE", "N")
@@ -15,11 +16,11 @@ SYMBOLS = "ACGTDNSR"
 LENGTH = 60
 
 
-def load(path: Path, symbols: int = 8) -> Dataset:
+def load(here: Here, symbols: int = 8) -> Dataset:
     """One-hot sequences over 8 symbols, or over the 4 nucleotides without the rows that hold others."""
     if symbols not in (4, 8):
         raise McfError(f"splice: symbols is {symbols}; choose 8 (the paper's D = 480) or 4 (A, C, G, T)")
-    records = read_records(path)
+    records = read_records(next(iter(here.paths.values())))
     key = fingerprint("splice", records, symbols)
     notes: tuple[str, ...] = ()
     if symbols == 4:
@@ -44,11 +45,8 @@ def load(path: Path, symbols: int = 8) -> Dataset:
 
 def read_records(path: Path) -> list[tuple[str, str]]:
     """The (sequence, class) pairs of `splice.data`, sorted: copies elsewhere have another order."""
-    records = []
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                records.append(_parse(path, number, line))
+    with open_bytes(path) as stream:
+        records = [_parse(path, number, line) for number, line in numbered_lines(stream, path)]
     if not records:
         raise McfError(f"{path} holds no sequences: expected lines such as 'EI, NAME, CCAGCT...'")
     return sorted(records)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets.reading import malformed, open_text, shown
+from mcf_cli.datasets.reading import malformed, numbered_lines, open_bytes, shown
 
 # A model holds a weight a column: a stray huge number must not become a huge model.
 MAX_COLUMN = 2**26
@@ -38,8 +38,8 @@ class SparseRows:
 def read_rows(path: Path) -> SparseRows:
     """Parse a whole file; a fault names its line and its token."""
     rows = SparseRows()
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, 1):
+    with open_bytes(path) as stream:
+        for number, line in numbered_lines(stream, path):
             tokens = line.partition("#")[0].split()
             if tokens:
                 _append(rows, tokens, path, number)

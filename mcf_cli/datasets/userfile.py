@@ -19,7 +19,8 @@ from mcf_cli.datasets.dataset import (
     seeded_split,
 )
 from mcf_cli.datasets.npz import read_npz
-from mcf_cli.datasets.reading import file_sha256, malformed, open_text, shown
+from mcf_cli.datasets.reading import malformed, open_bytes, open_text, shown
+from mcf_cli.datasets.verify import content_sha256
 from mcf_cli.errors import McfError
 
 FORMATS = {
@@ -74,7 +75,7 @@ def load(
         y=y,
         class_names=class_names,
         source="user",
-        sha256=fingerprint("user", [file_sha256(p) for p in paths], label, zero_based, test_fraction, seed),
+        sha256=fingerprint("user", [_content_hash(p) for p in paths], label, zero_based, test_fraction, seed),
         description=" and ".join(str(p) for p in paths),
         feature_names=parts[0].feature_names,
         splits={"predefined": first_rows_train(*sizes)}
@@ -107,6 +108,11 @@ def read_examples(
         if part.feature_names != parts[0].feature_names:
             raise McfError(f"{path} names its columns differently from {paths[0]}: give both the same header")
     return parts
+
+
+def _content_hash(path: Path) -> str:
+    with open_bytes(path) as stream:
+        return content_sha256(stream)
 
 
 def _required_labels(part: Examples, path: Path) -> list[str]:

@@ -1,0 +1,101 @@
+"""CIFAR-10: the official binary batches as images, as raw pixels, and as bags of visual words."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, first_rows_train
+from mcf_cli.datasets.reading import CHUNK, malformed, open_bytes, open_members
+from mcf_cli.datasets.verify import Here
+from mcf_cli.errors import McfError
+
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TEST = "test_batch.bin"
+SIDE, CHANNELS = 32, 3
+RECORD = 1 + CHANNELS * SIDE * SIDE
+MAX_BATCH = 100_000 * RECORD
+
+
+def load(here: Here, name: str, **options: object) -> Dataset:
+    """`cifar10`: pixels in [0, 1]; `cifar10-words`: counts of visual words (options: see visual_words)."""
+    if name == "cifar10-words":
+        return _load_words(here, **options)
+    if options:
+        raise McfError(f"cifar10 has no option {', '.join(options)}")
+    images, y, split = read_images(here.paths)
+    columns = tuple(f"row{r}col{c}{k}" for r in range(SIDE) for c in range(SIDE) for k in "rgb")
+    return _dataset("cifar10", images.reshape(len(y), -1) / 255.0, y, split, columns, here.sha256)
+
+
+def _load_words(
+    here: Here,
+    words: int = 2048,
+    patches: int = 400_000,
+    seed: int = 2013,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Dataset:
+    from mcf_cli.datasets import visual_words
+
+    images, y, split = read_images(here.paths)
+    recipe = visual_words.Recipe(words=words, patches=patches, seed=seed)
+    X = visual_words.cached_features(images, split[0], recipe, here.sha256, progress)
+    key = fingerprint(here.sha256, visual_words.key_parts(recipe))
+    return _dataset("cifar10-words", X, y, split, visual_words.column_names(words), key)
+
+
+def _dataset(name, X, y: np.ndarray, split: Split, columns: tuple[str, ...], key: str) -> Dataset:
+    about = "counts of visual words in four quadrants" if name == "cifar10-words" else "32 x 32 pixels"
+    return Dataset(
+        name=name,
+        X=X,
+        y=y,
+        class_names=CLASSES,
+        source="real",
+        sha256=fingerprint(name, key),
+        description=f"CIFAR-10 colour images, {about}",
+        feature_names=columns,
+        splits={"predefined": split},
+    )
+
+
+def read_images(paths: dict[str, Path]) -> tuple[np.ndarray, np.ndarray, Split]:
+    """Images (N, 32, 32, 3) of bytes, labels and the official division, from batches or their archive."""
+    batches = dict(_batches(paths))
+    if missing := [name for name in (*TRAIN, TEST) if name not in batches]:
+        raise McfError(f"CIFAR-10 lacks {', '.join(missing)}: run `mcf data get cifar10`")
+    parts = [batches[name] for name in (*TRAIN, TEST)]
+    n_test = len(parts[-1])
+    records = np.concatenate(parts)
+    del batches, parts
+    pixels = records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE).transpose(0, 2, 3, 1)
+    y = records[:, 0].astype(np.int64)
+    return np.ascontiguousarray(pixels), y, first_rows_train(len(y) - n_test, n_test)
+
+
+def _batches(paths: dict[str, Path]) -> Iterator[tuple[str, np.ndarray]]:
+    for name, path in paths.items():
+        if name.endswith(".bin"):
+            with open_bytes(path) as stream:
+                yield name, read_batch(stream, path)
+        else:
+            for member, stream in open_members(path, (*TRAIN, TEST)):
+                yield member, read_batch(stream, f"{path}: {member}")
+
+
+def read_batch(stream: IO[bytes], name: object) -> np.ndarray:
+    """Records of a label and 3,072 bytes (a plane each of red, green, blue), as an array (N, 3073)."""
+    content = bytearray()
+    while piece := stream.read(CHUNK):
+        content += piece
+        if len(content) > MAX_BATCH:
+            malformed(name, f"byte {MAX_BATCH:,}", "expected a batch of at most 100,000 images")
+    if not content or len(content) % RECORD:
+        malformed(name, f"byte {len(content):,}", f"the file ends inside an image of {RECORD:,} bytes")
+    records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
+    if (strange := np.flatnonzero(records[:, 0] >= len(CLASSES))).size:
+        first = strange[0]
+        malformed(name, f"byte {first * RECORD:,}", f"expected a label from 0 to 9, got {records[first, 0]}")
+    return records

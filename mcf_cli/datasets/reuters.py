@@ -1,0 +1,194 @@
+"""Reuters-21578, the 8,293 documents with exactly one topic: the paper's matrix, or built from the text."""
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcf_cli.datasets import words
+from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, seeded_split
+from mcf_cli.datasets.reading import (
+    failures_explained,
+    malformed,
+    numbered_lines,
+    open_bytes,
+    open_members,
+)
+from mcf_cli.datasets.verify import Here
+from mcf_cli.errors import McfError
+
+SGML_FILES = tuple(f"reut2-{number:03d}.sgm" for number in range(22))
+MAX_FILE = 2**26
+
+# The matrix numbers its classes by size. Size and number of training documents tell which topic most of them
+# are; a "?" stands where they leave a doubt.
+MATRIX_TOPICS = """
+earn acq crude trade money-fx interest ship sugar coffee gold money-supply gnp cpi cocoa alum grain copper
+jobs reserves rubber iron-steel ipi nat-gas veg-oil tin cotton bop wpi pet-chem livestock gas orange
+retail strategic-metal housing zinc lumber fuel carcass heat lei oilseed lead meal-feed yen ? ?
+income ? silver ? ? ? jet ? groundnut ? ? ? ? ? ? ? ? ?
+"""
+
+# Lewis's division by document number, for copies that leave it out: the last number of each run,
+# and the documents whose topics were never assigned (TOPICS="NO").
+LEWIS_RUNS = (
+    (12593, "TRAIN"), (12727, "NOT-USED"), (13233, "TRAIN"), (13237, "NOT-USED"), (13274, "TRAIN"),
+    (13292, "NOT-USED"), (14823, "TRAIN"), (16934, "TEST"), (17028, "NOT-USED"), (17055, "TEST"),
+    (17191, "NOT-USED"), (17192, "TRAIN"), (17434, "NOT-USED"), (18370, "TEST"), (18464, "NOT-USED"),
+    (21578, "TEST"),
+)  # fmt: skip
+WITHOUT_TOPICS = frozenset({1916, 7952, 13056, 21254, 21491})
+
+
+@dataclass(frozen=True)
+class Document:
+    """One story; `part` is TRAIN, TEST or NOT-USED in Lewis's division."""
+
+    number: int
+    part: str
+    topics: tuple[str, ...]
+    text: str
+
+
+def load(here: Here, min_documents: int = 2) -> Dataset:
+    """The matrix as it is, or counts of the words found in at least `min_documents` documents."""
+    if here.form.name == "matrix":
+        X, y, class_names, modapte = read_matrix(here.paths["Reuters21578.mat"])
+        feature_names, key = None, fingerprint("reuters", here.sha256)
+    else:
+        path = next(iter(here.paths.values()))
+        documents = list(single_topic(read_sgml(path) if here.form.name == "sgml" else read_json(path)))
+        X, feature_names = words.count_words((d.text for d in documents), min_documents)
+        y, class_names = _by_size([d.topics[0] for d in documents])
+        modapte = _division(np.array([d.part == "TRAIN" for d in documents]))
+        key = fingerprint("reuters", here.form.name, here.sha256, min_documents, words.VERSION)
+    return Dataset(
+        name="reuters",
+        X=X,
+        y=y,
+        class_names=class_names,
+        source="real",
+        sha256=key,
+        description="Reuters-21578 news stories with exactly one topic, counts of words",
+        feature_names=feature_names,
+        splits={"fixed": seeded_split(len(y)), "modapte": modapte},
+        notes=() if here.form.name == "matrix" else (f"our tokeniser, D = {X.shape[1]:,}",),
+    )
+
+
+def read_matrix(path: Path) -> tuple[sp.csr_matrix, np.ndarray, tuple[str, ...], Split]:
+    """Deng Cai's .mat file: fea (counts), gnd (classes from 1), trainIdx and testIdx (rows from 1)."""
+    from scipy.io import loadmat, whosmat
+    from scipy.io.matlab import MatReadError
+
+    expected = "expected arrays fea, gnd, trainIdx and testIdx of a MATLAB 5 file"
+    try:
+        with failures_explained(path):
+            shapes = {name: shape for name, shape, _ in whosmat(path)}
+            if not {"fea", "gnd", "trainIdx", "testIdx"} <= shapes.keys():
+                raise McfError(f"{path}: {expected}")
+            stored = loadmat(path, variable_names=["fea", "gnd", "trainIdx", "testIdx"])
+    except (ValueError, TypeError, NotImplementedError, MatReadError) as error:
+        raise McfError(f"{path}: {expected} ({error})") from error
+    X = sp.csr_matrix(stored["fea"], dtype=np.float64)
+    y = stored["gnd"].ravel().astype(np.int64) - 1
+    split = tuple(stored[name].ravel().astype(np.int64) - 1 for name in ("trainIdx", "testIdx"))
+    if len(y) != X.shape[0] or not np.array_equal(np.sort(np.concatenate(split)), np.arange(len(y))):
+        raise McfError(f"{path}: {expected} that agree on the number of documents")
+    topics = MATRIX_TOPICS.split()
+    if y.max() >= len(topics):
+        raise McfError(f"{path}: expected {len(topics)} classes, got {y.max() + 1}")
+    class_names = tuple(f"topic {k}" if topic == "?" else topic for k, topic in enumerate(topics, 1))
+    return X, y, class_names, split
+
+
+def single_topic(documents: Iterator[Document]) -> Iterator[Document]:
+    """The documents of the paper: in Lewis's division, with one topic and a text."""
+    for document in documents:
+        if document.part != "NOT-USED" and len(document.topics) == 1 and document.text:
+            yield document
+
+
+def read_sgml(path: Path) -> Iterator[Document]:
+    """Every story of the 22 files, in an archive or a folder, in the order of their numbers."""
+    documents = []
+    found = set()
+    for name, stream in open_members(path, SGML_FILES):
+        content = stream.read(MAX_FILE)
+        found.add(name)
+        documents += _parse_sgml(f"{path}: {name}", content.decode("latin-1"))
+    if missing := set(SGML_FILES) - found:
+        raise McfError(f"{path} lacks {len(missing)} of the 22 files reut2-000.sgm to reut2-021.sgm")
+    return iter(sorted(documents, key=lambda document: document.number))
+
+
+_STORY = re.compile(r"<REUTERS ([^>]*)>(.*?)</REUTERS>", re.DOTALL)
+_ATTRIBUTE = re.compile(r'([A-Z]+)="([^"]*)"')
+
+
+def _parse_sgml(where: str, content: str) -> Iterator[Document]:
+    """A plain scan for the few tags that matter; the document type is never opened."""
+    stories = 0
+    for stories, story in enumerate(_STORY.finditer(content), 1):  # noqa: B007
+        attributes = dict(_ATTRIBUTE.findall(story[1]))
+        try:
+            number, lewis, topics = int(attributes["NEWID"]), attributes["LEWISSPLIT"], attributes["TOPICS"]
+        except (KeyError, ValueError):
+            line = content.count("\n", 0, story.start()) + 1
+            malformed(where, f"line {line}", "expected a story with NEWID, LEWISSPLIT and TOPICS")
+        yield Document(
+            number=number,
+            part=lewis if topics == "YES" and lewis in ("TRAIN", "TEST") else "NOT-USED",
+            topics=tuple(re.findall(r"<D>(.*?)</D>", _inside("TOPICS", story[2]))),
+            text=_story_text(_inside("TITLE", story[2]), _inside("BODY", story[2])),
+        )
+    if not stories or content.count("<REUTERS ") != stories:
+        malformed(where, f"story {stories + 1}", "expected <REUTERS ...> ... </REUTERS>, not cut short")
+
+
+def _inside(tag: str, story: str) -> str:
+    start = story.find(f"<{tag}>")
+    end = story.find(f"</{tag}>", start)
+    return story[start + len(tag) + 2 : end] if 0 <= start < end else ""
+
+
+def _story_text(title: str, body: str) -> str:
+    """Title and body; nothing where the body is empty."""
+    return html.unescape(f"{title}\n{body}") if body.strip() else ""
+
+
+def read_json(path: Path) -> Iterator[Document]:
+    """One JSON object a line with id, topics, title and body; Lewis's division comes from the number."""
+    with open_bytes(path) as stream:
+        for line_number, line in numbered_lines(stream, path):
+            try:
+                story = json.loads(line)
+                number, topics = int(story["id"]), tuple(story.get("topics") or ())
+                text = _story_text(story.get("title") or "", story.get("body") or "")
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                malformed(path, f"line {line_number}", f"expected a story with id, topics and body ({error})")
+            yield Document(number, lewis_part(number), topics, text)
+
+
+def lewis_part(number: int) -> str:
+    """TRAIN, TEST or NOT-USED, by the number of a document."""
+    if number in WITHOUT_TOPICS:
+        return "NOT-USED"
+    return next((part for last, part in LEWIS_RUNS if number <= last), "NOT-USED")
+
+
+def _by_size(topics: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Codes and names, the largest topic first, as in the matrix."""
+    distinct, counts = np.unique(topics, return_counts=True)
+    ordered = [str(distinct[k]) for k in np.argsort(-counts, kind="stable")]
+    code = {topic: k for k, topic in enumerate(ordered)}
+    return np.array([code[topic] for topic in topics], dtype=np.int64), tuple(ordered)
+
+
+def _division(is_train: np.ndarray) -> Split:
+    return np.flatnonzero(is_train), np.flatnonzero(~is_train)

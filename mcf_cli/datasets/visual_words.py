@@ -1,0 +1,173 @@
+"""Images as bags of visual words: the nearest word at every position, counted in four quadrants.
+
+Work is done and kept in chunks below MCF_DATA_HOME/derived: a run that was killed goes on where it stood.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcf_cli.datasets import codebook, home
+from mcf_cli.datasets.codebook import Progress, Recipe
+from mcf_cli.datasets.dataset import fingerprint
+from mcf_cli.datasets.npz import read_arrays
+from mcf_cli.errors import McfError
+
+VERSION = 1  # raise it when the counts change
+CHUNK = 500  # images; about three seconds of work
+Counts = dict[str, np.ndarray]  # columns and counts of all images in a row, and where each image ends
+QUADRANTS = ("top-left", "top-right", "bottom-left", "bottom-right")
+
+
+def key_parts(recipe: Recipe) -> dict[str, object]:
+    """What the counts depend on besides the images."""
+    return {"version": VERSION, **asdict(recipe)}
+
+
+def column_names(words: int) -> tuple[str, ...]:
+    """One column a word and quadrant, quadrant by quadrant."""
+    return tuple(f"{quadrant}.{word}" for quadrant in QUADRANTS for word in range(words))
+
+
+def cached_features(
+    images: np.ndarray, train: np.ndarray, recipe: Recipe, data_sha256: str, progress: Progress | None = None
+) -> sp.csr_matrix:
+    """The counts of all images, with words learnt on the training images; computed once for given data."""
+    key = fingerprint("visual-words", data_sha256, key_parts(recipe))
+    folder = home.make_folder(home.data_home() / "derived" / f"visual-words-{key[:16]}")
+    return resumable_features(images, train, recipe, folder, progress)
+
+
+def resumable_features(
+    images: np.ndarray, train: np.ndarray, recipe: Recipe, folder: Path, progress: Progress | None = None
+) -> sp.csr_matrix:
+    """The counts, with the scoring table, every finished chunk and at last the result kept in a folder."""
+    stored = _load(folder / "counts.npz")
+    if stored is None:
+        progress = progress or console_progress()
+        table = _kept_table(images, train, recipe, folder, progress)
+        stored = _joined(list(_kept_chunks(images, table, recipe.side, folder, progress)))
+        _save(folder / "counts.npz", stored)
+        for path in folder.glob("chunk-*.npz"):
+            path.unlink(missing_ok=True)
+    return _matrix(stored, recipe.words)
+
+
+def features(images: np.ndarray, train: np.ndarray, recipe: Recipe) -> sp.csr_matrix:
+    """The counts of a few images, nothing kept."""
+    table = codebook.learn(images[train], recipe, _silent)
+    return _matrix(count_chunk(images, table, recipe.side), recipe.words)
+
+
+def _matrix(stored: Counts, words: int) -> sp.csr_matrix:
+    row_ends = np.concatenate([[0], stored["row_ends"]])
+    parts = (stored["counts"].astype(np.float64), stored["columns"].astype(np.int32), row_ends)
+    return sp.csr_matrix(parts, shape=(len(row_ends) - 1, len(QUADRANTS) * words))
+
+
+def count_chunk(images: np.ndarray, table: np.ndarray, side: int) -> Counts:
+    """Columns, counts and row ends of the images' counts."""
+    with codebook.cores() as over_images:
+        rows = list(over_images(lambda image: _count_image(image, table, side), images))
+    columns, counts = zip(*rows, strict=True)
+    return {
+        "columns": np.concatenate(columns),
+        "counts": np.concatenate(counts),
+        "row_ends": np.cumsum([len(row) for row in columns]),
+    }
+
+
+def _count_image(image: np.ndarray, table: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """The columns that occur in an image and how often."""
+    view = codebook.all_patches(image[None].astype(np.float32), side)[0]
+    shape = view.shape[:2]
+    rows = codebook.with_ones((shape[0] * shape[1], table.shape[0] - 1))
+    patches = rows[:, :-1]
+    patches.reshape(view.shape)[...] = view
+    codebook.normalise_contrast(patches)
+    nearest = codebook.nearest_words(rows, table)
+    words = table.shape[1]
+    counts = np.bincount(nearest + words * quadrants(shape), minlength=len(QUADRANTS) * words)
+    columns = np.flatnonzero(counts)
+    return columns.astype(np.uint32), counts[columns].astype(np.uint16)
+
+
+def quadrants(shape: tuple[int, int]) -> np.ndarray:
+    """The number of the quadrant of every position, row by row."""
+    lower, right = (np.arange(size) >= size / 2 for size in shape)
+    return (2 * lower[:, None] + right).ravel()
+
+
+def _kept_table(
+    images: np.ndarray, train: np.ndarray, recipe: Recipe, folder: Path, progress: Progress
+) -> np.ndarray:
+    stored = _load(folder / "table.npz")
+    if stored is None:
+        stored = {"table": codebook.learn(images[train], recipe, progress)}
+        _save(folder / "table.npz", stored)
+    return stored["table"]
+
+
+def _kept_chunks(
+    images: np.ndarray, table: np.ndarray, side: int, folder: Path, progress: Progress
+) -> Iterator[Counts]:
+    for start in range(0, len(images), CHUNK):
+        path = folder / f"chunk-{start:08d}.npz"
+        counted = _load(path)
+        if counted is None:
+            counted = count_chunk(images[start : start + CHUNK], table, side)
+            _save(path, counted)
+        yield counted
+        progress("counting visual words", min(start + CHUNK, len(images)), len(images))
+
+
+def _joined(chunks: list[Counts]) -> Counts:
+    starts = np.cumsum([0, *(len(chunk["columns"]) for chunk in chunks)])
+    row_ends = [chunk["row_ends"] + start for chunk, start in zip(chunks, starts[:-1], strict=True)]
+    joined = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in ("columns", "counts")}
+    return {**joined, "row_ends": np.concatenate(row_ends)}
+
+
+def _load(path: Path) -> Counts | None:
+    """What was kept; None where there is nothing, or a file that some accident has damaged."""
+    if not path.exists():
+        return None
+    try:
+        return read_arrays(path)
+    except McfError:
+        return None
+
+
+def _save(path: Path, arrays: Counts) -> None:
+    try:
+        with home.atomic_file(path) as stream:
+            np.savez(stream, **arrays)
+    except OSError as error:
+        raise McfError(f"cannot write {path}: {error.strerror}. Make room, or set MCF_DATA_HOME") from error
+
+
+def console_progress() -> Progress:
+    """Stage, share done and time left on standard error: one moving line on a terminal, else every quarter."""
+    began: dict[str, tuple[float, int]] = {}
+    moving = sys.stderr.isatty()
+
+    def report(stage: str, done: int, total: int) -> None:
+        start, first = began.setdefault(stage, (time.monotonic(), done))
+        rate = (done - first) / max(time.monotonic() - start, 1e-9)
+        left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
+        line = f"{stage}: {done:,} of {total:,}{left}"
+        if moving:
+            print(f"\r\x1b[K{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
+        elif 4 * done // total > 4 * (done - 1) // total or done == first:
+            print(line, file=sys.stderr, flush=True)
+
+    return report
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    pass
