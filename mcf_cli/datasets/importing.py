@@ -261,5 +261,5 @@ def full_disk_explained() -> Iterator[None]:
     except OSError as error:
         raise McfError(
             f"cannot write to {home.data_home()}: {error.strerror or error}.\n"
-            "Free some space there or set MCF_DATA_HOME to another folder; data already there is untouched."
+            "Make room there, or set MCF_DATA_HOME to another folder; data already there is untouched."
         ) from error

@@ -17,6 +17,11 @@ class Silent:
     def bar(self, label: str, total: int | None, done: int = 0) -> Iterator[Advance]:
         yield lambda count: None
 
+    def busy(self, label: str) -> contextlib.AbstractContextManager:
+        """For work of unknown length that reports nothing itself."""
+        self.say(f"  {label}")
+        return contextlib.nullcontext()
+
 
 class Lines(Silent):
     """Plain lines on standard error: for logs, pipes and dumb terminals."""
@@ -71,6 +76,9 @@ class Terminal(Silent):
         with Progress(*columns, console=self.console) as progress:
             task = progress.add_task(label, total=total, completed=done)
             yield lambda count: progress.update(task, advance=count)
+
+    def busy(self, label: str) -> contextlib.AbstractContextManager:
+        return self.console.status(label)
 
 
 def reporter(quiet: bool = False) -> Silent:

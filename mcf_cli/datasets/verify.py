@@ -131,10 +131,18 @@ def combined_sha256(digests: dict[str, str]) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
+def expected_sha256(file: File) -> str | None:
+    """What ``check_file`` returns for a good file, if that is publicly known."""
+    digests = {content.name: content.sha256 for content in file.contents if content.sha256 is not None}
+    if len(digests) < len(file.contents):
+        return None
+    return combined_sha256(digests) if file.is_archive else file.contents[0].sha256
+
+
 def stamped(path: Path, file: File, *, again: bool = False, source: str = "") -> dict:
     """The stamp of a verified file, from the last time or from verifying it now; BadFile if it is bad."""
     stamp = home.current_stamp(path)
-    if stamp is not None and not again:
+    if stamp is not None and not again and stamp.get("sha256") == (expected_sha256(file) or stamp["sha256"]):
         return stamp
     digest = check_file(path, file)
     known = home.read_stamps(path.parent).get(path.name, {})
