@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import os
 import platform
 import subprocess
-import tempfile
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +13,7 @@ import yaml
 
 from mcf_cli.experiments.config import Config
 from mcf_cli.experiments.engine import Engine, available_cores
+from mcf_cli.experiments.files import write_text
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Row, to_csv
 from mcf_cli.experiments.store import Record
@@ -32,20 +31,6 @@ def write_outputs(
     write_text(folder / "config.yaml", config_yaml(plan.config))
     environment = environment_of(plan, records, engine)
     write_text(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write through a temporary file beside the target, so that a reader never sees half of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
 
 
 def config_yaml(config: Config) -> str:
@@ -67,7 +52,7 @@ def environment_of(plan: Plan, records: dict[str, Record], engine: Engine) -> di
         "processor": platform.machine(),
         "cores": available_cores(),
         "engine": {"name": engine.name, "jobs": engine.jobs},
-        "profile": plan.loaded.profile,
+        "profile": plan.profile,
         "trials": {
             "expected": len(expected),
             "done": len(done),

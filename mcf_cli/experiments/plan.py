@@ -1,8 +1,9 @@
 """From a config to the list of its trials; what cannot work on the data is refused here, before any fit."""
 
 import difflib
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -42,21 +43,35 @@ class DataFacts:
 class Plan:
     """The trials in config order, the data they use, and what the user should be told."""
 
-    loaded: LoadedConfig
+    config: Config
     trials: list[Trial]
-    data: list[DataFacts]
-    notices: list[str]
+    data: list[DataFacts] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    profile: str | None = None
 
-    @property
-    def config(self) -> Config:
-        return self.loaded.config
+    def to_json(self) -> str:
+        """Everything, so that results can be shown later without the config file and without the data."""
+        plain = {name: [asdict(entry) for entry in getattr(self, name)] for name in ("trials", "data")}
+        plain |= {"config": self.config.model_dump(mode="json", by_alias=True)}
+        return json.dumps(plain | {"notices": self.notices, "profile": self.profile})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        plain = json.loads(text)
+        return cls(
+            Config.model_validate(plain["config"]),
+            [Trial(**trial) for trial in plain["trials"]],
+            [DataFacts(**facts) for facts in plain["data"]],
+            plain["notices"],
+            plain["profile"],
+        )
 
 
 def make_plan(loaded: LoadedConfig) -> Plan:
     """Resolve the data sets, refuse what cannot work on them, and expand the grid."""
     config = loaded.config
     if config.evaluation.protocol == "bounds":
-        return Plan(loaded, list(_bounds_trials(config)), [], [])
+        return Plan(config, list(_bounds_trials(config)), profile=loaded.profile)
     notices: list[str] = []
     trials: dict[str, Trial] = {}
     facts: dict[str, DataFacts] = {}
@@ -69,7 +84,7 @@ def make_plan(loaded: LoadedConfig) -> Plan:
         _check_data(loaded, index, about)
         for trial in _trials_on(config, reference, dataset, about, notices):
             trials.setdefault(trial.key, trial)
-    return Plan(loaded, list(trials.values()), list(facts.values()), notices)
+    return Plan(config, list(trials.values()), list(facts.values()), notices, loaded.profile)
 
 
 def _resolve(

@@ -80,9 +80,11 @@ def progress_of(plan: Plan, records: dict[str, Record], jobs: int = 1, force: bo
     return Progress(len(plan.trials), status.count("ok"), status.count("failed"), left)
 
 
-def inspect(plan: Plan, out: Path) -> Outcome:
-    """The state of a plan's results, without running anything."""
-    return _outcome(plan, out, Store(out, plan.config.item).records())
+def stored_outcome(out: Path, item: str) -> Outcome | None:
+    """The state of the item's latest plan, without running anything; None when it was never run here."""
+    store = Store(out, item)
+    text = store.saved_plan()
+    return None if text is None else _outcome(Plan.from_json(text), out, store.records())
 
 
 def run_plan(
@@ -97,6 +99,7 @@ def run_plan(
     """Run what is missing or failed (everything with ``force``), then write rows, config and environment."""
     store = Store(out, plan.config.item)
     with store.writing(wait):
+        store.save_plan(plan.to_json())
         records = store.records()
         by_key = {trial.key: trial for trial in plan.trials}
         todo = [t for t in plan.trials if force or records.get(t.key, {}).get("status") != "ok"]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.files import write_text
 from mcf_cli.experiments.trials import canonical
 
 CACHE = ".cache"
@@ -52,6 +53,16 @@ class Store:
                 finally:
                     self._file = None
 
+    def save_plan(self, text: str) -> None:
+        """Keep what the latest run expects, so that status and report know it without the config."""
+        write_text(self.folder / "plan.json", text)
+
+    def saved_plan(self) -> str | None:
+        """The latest plan, None when the item was never run here."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / "plan.json").read_text(encoding="utf-8")
+        return None
+
     def append(self, record: Record) -> None:
         """Put one record on disk; it is there when this returns."""
         self._file.write(_encode(record))
@@ -80,8 +91,8 @@ class Store:
 
 
 def items_in(out: Path) -> list[str]:
-    """The items that have records below an output folder."""
-    return sorted(path.parent.name for path in (out / CACHE).glob("*/trials.jsonl"))
+    """The items that were ever run into an output folder."""
+    return sorted(path.parent.name for path in (out / CACHE).glob("*/plan.json"))
 
 
 def _acquire(lock: Any, out: Path, wait: bool) -> None:
