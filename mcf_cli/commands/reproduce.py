@@ -17,7 +17,7 @@ def command(options: RunOptions, items: tuple[str, ...], configs: Path | None) -
     """Re-run any or all items of the paper: fig1, fig3, ..., table3, cost, loo.
 
     --profile smoke runs on built-in data in minutes, quick on real data with reduced grids, paper (the
-    default) at full scale. Everything is checked before anything runs; the same command resumes a run that was
+    default) at full scale. All is checked before anything runs; the same command resumes a run that was
     interrupted.
     """
     from mcf_cli.commands.reproducing import reproduce

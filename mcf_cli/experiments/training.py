@@ -1,4 +1,4 @@
-"""``mcf train``: one method, its l2 and level chosen on validation rows, fitted and saved with its metrics."""
+"""``mcf train``: one method, l2 and level chosen on validation rows, fitted and saved with its metrics."""
 
 import os
 from typing import Any
