@@ -19,7 +19,9 @@ def test_version_is_the_package_version():
 
 
 def test_help_lists_commands_without_importing_scikit_learn():
-    code = "import sys; from mcf_cli.commands.main import run\ntry: run(['--help'])\nexcept SystemExit: pass\n"
+    code = (
+        "import sys; from mcf_cli.commands.main import run\ntry: run(['--help'])\nexcept SystemExit: pass\n"
+    )
     code += "heavy = {'numpy', 'sklearn', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules); assert not heavy, heavy"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -1,0 +1,501 @@
+"""The corrupting distributions: the paper's Tables 1 and 2, plus bit swap, multinomial and mixtures by column.
+
+Each gives the mean and variance (quadratic loss), the log moment-generating function and its derivative
+(exponential and logistic loss), a sampler (explicit corruption) and what data and weights it is valid for.
+Parameters are scalars or arrays with one entry per feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.special import expit, logsumexp
+
+from mcf_cli.core.families import (
+    Array,
+    Coded,
+    Corruption,
+    Identity,
+    Linear,
+    Moments,
+    Pairs,
+    Pullback,
+    guarded_exp,
+)
+
+
+class Blankout(Coded):
+    """Unbiased dropout: x~ = 0 with probability q, else x / (1 - q); the mean stays x (paper, Table 1).
+
+    kappa(t) = log(q + (1-q) e^{t x/(1-q)}).
+
+    >>> Blankout(q=0.5).mean([2.0]), Blankout(q=0.5).variance([2.0])
+    (array([2.]), array([4.]))
+    """
+
+    def survivor(self, q: Any) -> Any:
+        return 1.0 / (1.0 - q)
+
+
+class Dropout(Coded):
+    """Biased dropout: x~ = 0 with probability q, else x, as when features are missing at test time.
+
+    kappa(t) = log(q + (1-q) e^{t x}).
+    """
+
+    def survivor(self, q: Any) -> Any:
+        return np.ones_like(q) if np.ndim(q) else 1.0
+
+
+class Gaussian(Linear):
+    """x~ = x + N(0, sigma^2): kappa(t) = t x + sigma^2 t^2 / 2. With the quadratic loss it is ridge regression."""
+
+    acts_on_zeros = True
+    _per_feature = ("sigma",)
+
+    def __init__(self, sigma: Any = 1.0):
+        self.sigma = sigma
+
+    def moments(self) -> Moments:
+        return Moments(v0=self._parameter("sigma", 0.0, np.inf) ** 2)
+
+    def at_zero(self, t: Array) -> tuple[Array, Array]:
+        slope = self.moments().v0 * t
+        return 0.5 * slope * t, slope
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        return X + rng.normal(size=X.shape) * self._parameter("sigma", 0.0, np.inf)
+
+
+class Laplace(Linear):
+    """x~ = x + Laplace(scale b): kappa(t) = t x - log(1 - b^2 t^2), which exists for |t| < 1/b only."""
+
+    acts_on_zeros = True
+    _per_feature = ("scale",)
+
+    def __init__(self, scale: Any = 1.0):
+        self.scale = scale
+
+    def _scale(self) -> Any:
+        return self._parameter("scale", 0.0, np.inf)
+
+    def moments(self) -> Moments:
+        return Moments(v0=2.0 * self._scale() ** 2)
+
+    def at_zero(self, t: Array) -> tuple[Array, Array]:
+        b2 = self._scale() ** 2
+        room = 1.0 - b2 * t * t
+        inside = room > 0.0
+        room = np.where(inside, room, 1.0)
+        return np.where(inside, -np.log(room), np.inf), np.where(inside, 2.0 * b2 * t / room, np.nan)
+
+    def weight_limit(self) -> Any:
+        with np.errstate(divide="ignore"):
+            return 1.0 / np.asarray(self._scale())
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        return X + rng.laplace(size=X.shape) * self._scale()
+
+
+class Poisson(Linear):
+    """x~ ~ Poisson(min(x, clip)): kappa(t) = x (e^t - 1). No parameter but the optional clip, for counts with outliers."""
+
+    _per_feature = ("clip",)
+
+    def __init__(self, clip: Any = None):
+        self.clip = clip
+
+    def moments(self) -> Moments:
+        if self.clip is not None:
+            self._parameter("clip", 0.0, np.inf)
+        return Moments(v1=1.0)
+
+    def prepare(self, X: Any) -> Any:
+        if self.clip is None:
+            return X
+        clip = self._parameter("clip", 0.0, np.inf)
+        if not sp.issparse(X):
+            return np.minimum(X, clip)
+        clipped = X.copy()
+        clipped.data = np.minimum(X.data, clip[X.indices] if np.ndim(clip) else clip)
+        return clipped
+
+    def check_data(self, X: Any, columns: Array | None = None) -> None:
+        if (X.data if sp.issparse(X) else X).size and (X.data if sp.issparse(X) else X).min() < 0:
+            column = _first_column(X, lambda v: v < 0, columns)
+            raise ValueError(
+                f"Poisson corruption needs counts, but column {column} of X holds a negative value; "
+                "shift or drop that column, or use Blankout or Gaussian"
+            )
+
+    def per_unit(self, t: Array) -> tuple[Array, Array]:
+        value, slope = guarded_exp(t)
+        small = np.abs(t) < 1.0
+        return np.where(small, np.expm1(np.where(small, t, 0.0)), value - 1.0), slope
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        X = self.prepare(X)
+        if not sp.issparse(X):
+            return rng.poisson(np.asarray(X, dtype=float)).astype(float)
+        copy = sp.csr_matrix(X, dtype=float, copy=True)
+        copy.data = rng.poisson(copy.data).astype(float)
+        copy.eliminate_zeros()
+        return copy
+
+
+class BitSwap(Linear):
+    """A bit is flipped with probability q: kappa(t) = log((1-q) e^{tx} + q e^{t(1-x)}), for x in {0, 1}."""
+
+    acts_on_zeros = True
+    _per_feature = ("q",)
+
+    def __init__(self, q: Any = 0.1):
+        self.q = q
+
+    def _q(self) -> Any:
+        return self._parameter("q", 0.0, 1.0)
+
+    def moments(self) -> Moments:
+        q = self._q()
+        return Moments(offset=q, scale=1.0 - 2.0 * q, v0=q * (1.0 - q))
+
+    def check_data(self, X: Any, columns: Array | None = None) -> None:
+        values = X.data if sp.issparse(X) else X
+        if not np.isin(values, (0.0, 1.0)).all():
+            column = _first_column(X, lambda v: (v != 0) & (v != 1), columns)
+            raise ValueError(
+                f"BitSwap corruption needs 0/1 data, but column {column} of X holds another value; "
+                "binarise it (for example X > 0) or use another corruption"
+            )
+
+    def _stay_or_leave(self, t: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """kappa and its derivative at x = 0 and at x = 1."""
+        with np.errstate(divide="ignore"):
+            log_q, log_p = np.log(self._q()), np.log1p(-np.asarray(self._q()))
+        at_0 = np.logaddexp(log_p, log_q + t), expit(t + log_q - log_p)
+        at_1 = np.logaddexp(log_q, log_p + t), expit(t + log_p - log_q)
+        return at_0, at_1
+
+    def at_zero(self, t: Array) -> tuple[Array, Array]:
+        return self._stay_or_leave(t)[0]
+
+    def per_unit(self, t: Array) -> tuple[Array, Array]:
+        (value_0, slope_0), (value_1, slope_1) = self._stay_or_leave(t)
+        return value_1 - value_0, slope_1 - slope_0
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        flipped = np.where(rng.random(dense.shape) < self._q(), 1.0 - dense, dense)
+        return sp.csr_matrix(flipped) if sp.issparse(X) else flipped
+
+
+def _first_column(X: Any, bad: Callable[[Array], Array], columns: Array | None) -> int:
+    if sp.issparse(X):
+        X = X.tocsr()
+        local = int(X.indices[np.flatnonzero(bad(X.data))[0]])
+    else:
+        local = int(np.flatnonzero(bad(X).any(axis=0))[0])
+    return local if columns is None else int(columns[local])
+
+
+class Multinomial(Linear):
+    """A one-hot block is read as another symbol: p(same) = 1 - q, the rest shared evenly, or a confusion matrix.
+
+    kappa(t) = log sum_k p_k e^{t_k} over the block, with p the row of the symbol that x holds.
+    `blocks` is the number of symbols per block (consecutive columns) or a list of column groups.
+    Elementwise results carry a block's kappa on its hot column: the sum over features is what counts.
+    """
+
+    acts_on_zeros = True
+
+    def __init__(self, q: Any = 0.1, blocks: Any = 4, confusion: Any = None):
+        self.q = q
+        self.blocks = blocks
+        self.confusion = confusion
+
+    def moments(self) -> Moments:
+        raise NotImplementedError("Multinomial acts on blocks: use mean_map and covariance_sum")
+
+    def check_parameters(self, n_features: int) -> None:
+        for group in self._groups(n_features):
+            self._log_confusion(n_features, group)
+
+    def at(self, columns: Any) -> Corruption:
+        raise ValueError("Multinomial acts on whole blocks: give PerFeature all columns of each block")
+
+    def _groups(self, n_features: int) -> list[Array]:
+        """Blocks of equal size stacked: arrays of column numbers, blocks x symbols."""
+        if np.ndim(self.blocks) == 0:
+            size = int(self.blocks)
+            if size < 2 or n_features % size:
+                raise ValueError(
+                    f"Multinomial: blocks={self.blocks} symbols do not divide {n_features} columns into blocks; "
+                    "give the number of symbols of each block (2 or more), or a list of column groups"
+                )
+            return [np.arange(n_features).reshape(-1, size)]
+        groups = [np.asarray(group, dtype=int) for group in self.blocks]
+        if not np.array_equal(np.sort(np.concatenate(groups)), np.arange(n_features)):
+            raise ValueError(f"Multinomial: blocks must hold each of the {n_features} columns exactly once")
+        sizes = sorted({len(group) for group in groups})
+        return [np.array([group for group in groups if len(group) == size]) for size in sizes]
+
+    def _log_confusion(self, n_features: int, group: Array) -> Array:
+        """log p, blocks x symbols (held) x symbols (read)."""
+        size = group.shape[1]
+        if self.confusion is not None:
+            p = np.asarray(self.confusion, dtype=float)
+            if p.shape != (size, size) or (p < 0).any() or not np.allclose(p.sum(axis=1), 1.0):
+                raise ValueError(
+                    f"Multinomial: confusion must be a {size} x {size} matrix of probabilities whose rows sum to 1"
+                )
+        else:
+            q = np.asarray(self._parameter("q", 0.0, 1.0, open_high=False))
+            if q.ndim:  # one q per feature: the q of the symbol that is held
+                if len(q) != n_features:
+                    raise ValueError(f"Multinomial: q has {len(q)} entries for {n_features} features")
+                q = q[group][:, :, None]
+            p = np.where(np.eye(size, dtype=bool), 1.0 - q, q / max(size - 1, 1))
+        with np.errstate(divide="ignore"):
+            return np.broadcast_to(np.log(p), (len(group), size, size))
+
+    def check_data(self, X: Any, columns: Array | None = None) -> None:
+        for group in self._groups(X.shape[1]):
+            for block in group:
+                held = X[:, block]
+                held = held.toarray() if sp.issparse(held) else held
+                bad = ((held != 0) & (held != 1)).any(axis=1) | (held.sum(axis=1) != 1)
+                if bad.any():
+                    first = block[0] if columns is None else columns[block[0]]
+                    raise ValueError(
+                        f"Multinomial corruption needs one-hot blocks, but row {int(np.flatnonzero(bad)[0])} of X "
+                        f"is not one-hot in the block that starts at column {first}; one-hot encode it, or set blocks"
+                    )
+
+    def _confusion_matrix(self, n_features: int) -> sp.csr_matrix:
+        """Held symbol x read symbol, block diagonal over all columns."""
+        rows, cols, values = [], [], []
+        for group in self._groups(n_features):
+            p = np.exp(self._log_confusion(n_features, group))
+            rows.append(np.broadcast_to(group[:, :, None], p.shape).ravel())
+            cols.append(np.broadcast_to(group[:, None, :], p.shape).ravel())
+            values.append(p.ravel())
+        return sp.csr_matrix(
+            (np.concatenate(values), (np.concatenate(rows), np.concatenate(cols))),
+            shape=(n_features, n_features),
+        )
+
+    def mean_map(self, n_features: int) -> tuple[Array, sp.csr_matrix]:
+        return np.zeros(n_features), self._confusion_matrix(n_features)
+
+    def mean(self, x: ArrayLike) -> Array:
+        x = np.asarray(x, dtype=float)
+        return x @ self._confusion_matrix(x.shape[-1]).toarray()
+
+    def variance(self, x: ArrayLike) -> Array:
+        mean = self.mean(x)
+        return mean * (1.0 - mean)
+
+    def covariance(self, x: ArrayLike) -> Array:
+        """The D x D covariance of one corrupted example: diag(p) - p p' in each block."""
+        x = np.asarray(x, dtype=float)
+        return self.covariance_sum(x[None, :], np.ones(1)).toarray()
+
+    def covariance_sum(self, X: Any, weights: Array) -> sp.csr_matrix:
+        n_features = X.shape[1]
+        counts = np.asarray(X.T @ weights).ravel()
+        p = self._confusion_matrix(n_features)
+        return (sp.diags_array(counts @ p) - p.T @ sp.diags_array(counts) @ p).tocsr()
+
+    def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(x, dtype=float))
+        flat = t.reshape(-1, t.shape[-1]).T
+        return x * self.log_mgf_table(flat, None)[1].T.reshape(x.shape)
+
+    def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(x, dtype=float))
+        flat = t.reshape(-1, t.shape[-1]).T
+        pullback = self.log_mgf_table(flat, None)[2]
+        return pullback(x.reshape(-1, x.shape[-1]).T, np.zeros(flat.shape[1])).T.reshape(x.shape)
+
+    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        table = np.empty_like(T)
+        reads = []
+        for group in self._groups(len(T)):
+            log_p = self._log_confusion(len(T), group)
+            exponents = log_p[:, :, :, None] + T[group][:, None, :, :]  # block, held, read, column
+            kappa = logsumexp(exponents, axis=2)
+            table[group] = kappa
+            reads.append((group, np.exp(exponents - kappa[:, :, None, :])))
+
+        def pullback(H: Array, g: Array) -> Array:
+            gradient = np.empty_like(T)
+            for group, read in reads:
+                gradient[group] = np.einsum("bkj,bkrj->brj", H[group], read)
+            return gradient
+
+        return np.zeros(T.shape[1]), table, pullback
+
+    def mean_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        p = self._confusion_matrix(len(T))
+        return np.zeros(T.shape[1]), p @ T, lambda H, g: p.T @ H
+
+    def variance_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        p = self._confusion_matrix(len(T))
+        mean = p @ T
+
+        def pullback(H: Array, g: Array) -> Array:
+            return 2.0 * (T * (p.T @ H) - p.T @ (mean * H))
+
+        return np.zeros(T.shape[1]), p @ (T * T) - mean * mean, pullback
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        copy = np.zeros_like(dense)
+        rows = np.arange(len(dense))[:, None]
+        for group in self._groups(dense.shape[1]):
+            held = dense[:, group].argmax(axis=2)
+            log_p = self._log_confusion(dense.shape[1], group)
+            cumulative = np.exp(log_p[np.arange(len(group))[None, :], held]).cumsum(axis=2)
+            read = (rng.random(held.shape)[:, :, None] > cumulative[:, :, :-1]).sum(axis=2)
+            copy[rows, group[np.arange(len(group))[None, :], read]] = 1.0
+        return sp.csr_matrix(copy) if sp.issparse(X) else copy
+
+
+class PerFeature(Corruption):
+    """Different families on different columns: ``PerFeature([(columns, corruption), ...])``.
+
+    Columns named nowhere stay uncorrupted.
+
+    >>> PerFeature([([0], Blankout(q=0.5)), ([1], Gaussian(sigma=2.0))]).variance([[3.0, 3.0, 3.0]])
+    array([[9., 4., 0.]])
+    """
+
+    def __init__(self, parts: Any = ()):
+        self.parts = parts
+
+    def check_parameters(self, n_features: int) -> None:
+        for columns, corruption in self._assigned(n_features):
+            corruption.check_parameters(len(columns))
+
+    def _assigned(self, n_features: int) -> list[tuple[Array, Corruption]]:
+        """Column numbers and their corruption, the columns that no part names last."""
+        left = np.ones(n_features, dtype=bool)
+        assigned = []
+        for columns, corruption in self.parts:
+            numbers = np.arange(n_features)[columns] if isinstance(columns, slice) else np.asarray(columns)
+            if numbers.dtype == bool:
+                numbers = np.flatnonzero(numbers)
+            outside = (numbers < 0) | (numbers >= n_features)
+            if outside.any():
+                raise ValueError(
+                    f"PerFeature: column {numbers[outside][0]} is outside the {n_features} columns of X"
+                )
+            if not left[numbers].all() or len(np.unique(numbers)) < len(numbers):
+                raise ValueError("PerFeature: a column is named more than once; each may have one corruption")
+            left[numbers] = False
+            assigned.append((numbers, resolve(corruption)))
+        if left.any():
+            assigned.append((np.flatnonzero(left), Identity()))
+        return assigned
+
+    def split(self, n_features: int) -> list[tuple[Array | slice, Corruption]]:
+        return [
+            (columns[inner], family)
+            for columns, corruption in self._assigned(n_features)
+            for inner, family in corruption.split(len(columns))
+        ]
+
+    def check_data(self, X: Any, columns: Array | None = None) -> None:
+        X = X.tocsc() if sp.issparse(X) else X
+        for numbers, corruption in self._assigned(X.shape[1]):
+            corruption.check_data(X[:, numbers], numbers if columns is None else columns[numbers])
+
+    def _by_columns(self, x: ArrayLike, call: Callable[[Corruption, Array, Array], Array]) -> Array:
+        x = np.asarray(x, dtype=float)
+        result = np.empty_like(x)
+        for columns, corruption in self._assigned(x.shape[-1]):
+            result[..., columns] = call(corruption, x[..., columns], columns)
+        return result
+
+    def mean(self, x: ArrayLike) -> Array:
+        return self._by_columns(x, lambda corruption, part, _: corruption.mean(part))
+
+    def variance(self, x: ArrayLike) -> Array:
+        return self._by_columns(x, lambda corruption, part, _: corruption.variance(part))
+
+    def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(x, dtype=float))
+        return self._by_columns(
+            x, lambda corruption, part, columns: corruption.log_mgf(t[..., columns], part)
+        )
+
+    def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(x, dtype=float))
+        return self._by_columns(
+            x, lambda corruption, part, columns: corruption.log_mgf_derivative(t[..., columns], part)
+        )
+
+    def mean_map(self, n_features: int) -> tuple[Array, sp.csr_matrix]:
+        offset, maps = np.zeros(n_features), []
+        for columns, corruption in self._assigned(n_features):
+            offset[columns], part = corruption.mean_map(len(columns))
+            maps.append((columns, part))
+        return offset, _block_diagonal(maps, n_features)
+
+    def covariance_sum(self, X: Any, weights: Array) -> sp.csr_matrix:
+        X = X.tocsc() if sp.issparse(X) else X
+        parts = [
+            (columns, corruption.covariance_sum(X[:, columns], weights))
+            for columns, corruption in self._assigned(X.shape[1])
+        ]
+        return _block_diagonal(parts, X.shape[1])
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        sparse = sp.issparse(X)
+        source = X.tocsc() if sparse else np.asarray(X, dtype=float)
+        assigned = self._assigned(X.shape[1])
+        pieces = [corruption.sample(source[:, columns], rng) for columns, corruption in assigned]
+        order = np.argsort(np.concatenate([columns for columns, _ in assigned]))
+        if all(sp.issparse(piece) for piece in pieces):
+            return sp.csr_matrix(sp.hstack(pieces, format="csc")[:, order])
+        return np.hstack([piece.toarray() if sp.issparse(piece) else piece for piece in pieces])[:, order]
+
+
+def _block_diagonal(parts: list[tuple[Array, sp.csr_matrix]], n_features: int) -> sp.csr_matrix:
+    """Square matrices placed on their own columns of an n_features x n_features matrix."""
+    pieces = [(columns, sp.coo_matrix(matrix)) for columns, matrix in parts]
+    rows = np.concatenate([columns[piece.row] for columns, piece in pieces])
+    cols = np.concatenate([columns[piece.col] for columns, piece in pieces])
+    values = np.concatenate([piece.data for _, piece in pieces])
+    return sp.csr_matrix((values, (rows, cols)), shape=(n_features, n_features))
+
+
+BY_NAME: dict[str, type[Corruption]] = {
+    "blankout": Blankout,
+    "dropout": Dropout,
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "poisson": Poisson,
+    "bitswap": BitSwap,
+    "multinomial": Multinomial,
+}
+
+
+def resolve(corruption: Corruption | str | None) -> Corruption:
+    """A corruption from an object, a name for its defaults, or None for the plain model."""
+    if corruption is None:
+        return Identity()
+    if isinstance(corruption, Corruption):
+        return corruption
+    if isinstance(corruption, str) and corruption in BY_NAME:
+        return BY_NAME[corruption]()
+    raise ValueError(
+        f"corruption={corruption!r} is not known; give one of {', '.join(BY_NAME)}, a corruption object, "
+        "or None for the plain model"
+    )

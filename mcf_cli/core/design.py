@@ -1,0 +1,370 @@
+"""The value-coded design: an example's sum over features as a base plus one sparse product.
+
+sum_d kappa_d(t_d; x_nd) depends on example n only through its (feature, value) pairs, and counts, pixels and
+one-hot codes hold few distinct ones. They are numbered once, and
+
+    S = base(T) + Z @ table(T)        Z: N x U, a one per non-zero of X;   table: U x J
+
+so that an evaluation costs U*J exponentials and two sparse products, instead of one exponential per non-zero.
+Families that are linear in x use X itself as Z. Data with hardly a repeated value (dense measurements) is
+cut into blocks of rows, each with a table of its own that fits in the cache: the same path, with U = nnz.
+
+A *block* is a set of rows that share their weights T: all rows, or the rows of one class, because most losses
+evaluate kappa at weights that depend on the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcf_cli.core.families import Array, Corruption, Pairs, Pullback
+
+_CACHE = 1 << 20  # bytes: a table larger than this is walked in order, by columns, instead of at random
+_REPEATED = 4  # pairs that occur fewer times than this on average are not worth sharing
+
+
+@dataclass(frozen=True)
+class Coded:
+    """X with its entries replaced by the numbers of their (feature, value) pairs, the most frequent first."""
+
+    Z: sp.csr_matrix
+    feature: Array
+    value: Array
+    repeated: bool  # the pairs recur from row to row
+
+    def rows(self, index: Array | slice) -> Coded:
+        """The same coding on some of the rows, without the pairs that they do not hold."""
+        Z = self.Z[index]
+        held = np.zeros(Z.shape[1], dtype=bool)
+        held[Z.indices] = True
+        if held.all():
+            return Coded(Z, self.feature, self.value, self.repeated)
+        renumbered = np.cumsum(held, dtype=np.int32) - 1
+        Z = sp.csr_matrix((Z.data, renumbered[Z.indices], Z.indptr), shape=(Z.shape[0], int(held.sum())))
+        return Coded(Z, self.feature[held], self.value[held], self.repeated)
+
+
+def encode(X: sp.csr_matrix) -> Coded:
+    """Number the distinct (feature, value) pairs of X."""
+    D = X.shape[1]
+    values = _distinct(X.data)
+    if values is None:  # hardly a value repeats: every non-zero is its own pair
+        Z = sp.csr_matrix((np.ones(X.nnz), np.arange(X.nnz, dtype=X.indices.dtype), X.indptr), (X.shape[0], X.nnz))
+        return Coded(Z, X.indices, X.data, repeated=False)
+    code = np.searchsorted(values, X.data)
+    code *= D
+    code += X.indices
+    if len(values) * D <= 8 * X.nnz + 1_000_000:  # few enough to mark on a list
+        seen = np.zeros(len(values) * D, dtype=bool)
+        seen[code] = True
+        distinct = np.flatnonzero(seen)
+        number = (np.cumsum(seen, dtype=np.int32) - 1)[code]
+        del seen
+    else:
+        distinct, number = np.unique(code, return_inverse=True)
+        number = number.astype(np.int32)
+    del code
+    order = np.argsort(-np.bincount(number, minlength=len(distinct)), kind="stable")
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    distinct = distinct[order]
+    Z = sp.csr_matrix((np.ones(X.nnz), rank[number], X.indptr), shape=(X.shape[0], len(distinct)))
+    return Coded(Z, (distinct % D).astype(np.int32), values[distinct // D], len(distinct) * _REPEATED <= X.nnz)
+
+
+class CodeBook:
+    """Codings made once and shared: a subset of rows takes its coding from the whole."""
+
+    def __init__(self, parent: CodeBook | None = None, rows: Array | None = None):
+        self._parent, self._rows = parent, rows
+        self._codes: dict[Any, Coded] = {}
+
+    def coded(self, key: Any, held: Any) -> Coded:
+        """The coding of the columns `held`, which `key` identifies."""
+        if key not in self._codes:
+            if self._parent is not None and key in self._parent._codes:
+                self._codes[key] = self._parent._codes[key].rows(self._rows)
+            else:
+                self._codes[key] = encode(held if sp.issparse(held) else sp.csr_matrix(held))
+        return self._codes[key]
+
+    def forget(self) -> None:
+        """Drop the codings; designs already built from them keep what they need."""
+        self._codes.clear()
+
+
+def _distinct(data: Array) -> Array | None:
+    """The distinct values of data in order, or None when there are nearly as many as entries."""
+    found = np.empty(0)
+    for start in range(0, len(data), 1 << 16):
+        found = np.union1d(found, data[start : start + (1 << 16)])
+        if len(found) * _REPEATED > max(len(data), 1 << 12):
+            return None
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some columns of a block under one family: their coded rows, in pieces that share the table."""
+
+    columns: Array | slice
+    pieces: list[Any]  # matrices, one below the other
+    pairs: Pairs | None
+    everywhere: bool = False  # the family changes zeros too
+
+    def product(self, table: Array) -> Array:
+        if len(self.pieces) == 1:
+            return self.pieces[0] @ table
+        return np.concatenate([piece @ table for piece in self.pieces])
+
+    def adjoint(self, G: Array) -> Array:
+        total, start = None, 0
+        for piece in self.pieces:
+            end = start + piece.shape[0]
+            share = piece.T @ G[start:end]
+            total = share if total is None else np.add(total, share, out=total)
+            start = end
+        assert total is not None
+        return total
+
+    @cached_property
+    def entries(self) -> Entries:
+        """The entries one by one; every column of every row where zeros change too."""
+        matrix = self.pieces[0] if len(self.pieces) == 1 else sp.vstack(self.pieces)
+        if self.everywhere:
+            dense = matrix.toarray() if sp.issparse(matrix) else matrix
+            n, width = dense.shape
+            feature, row, value = np.tile(np.arange(width), n), np.repeat(np.arange(n), width), dense.ravel()
+        else:
+            listed = sp.csr_matrix(matrix)
+            row = np.repeat(np.arange(listed.shape[0]), np.diff(listed.indptr))
+            feature = listed.indices if self.pairs is None else self.pairs.feature[listed.indices]
+            value = listed.data if self.pairs is None else self.pairs.value[listed.indices]
+            n, width = listed.shape[0], listed.shape[1] if self.pairs is None else self.pairs.scatter.shape[0]
+        ones, number = np.ones(len(row)), np.arange(len(row))
+        by_row = sp.csr_matrix((ones, (row, number)), shape=(n, len(row)))
+        by_feature = sp.csr_matrix((ones, (feature, number)), shape=(width, len(row)))
+        return Entries(row, feature, value, by_row, by_feature, self.everywhere)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of a part one by one, and the matrices that add them up by row and by feature."""
+
+    row: Array
+    feature: Array
+    value: Array
+    by_row: sp.csr_matrix
+    by_feature: sp.csr_matrix
+    block_wise: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that share their weights, on the `columns` of X that they hold.
+
+    T and its gradients are in local columns throughout: ``T = f(W[block.columns])``.
+    """
+
+    rows: Array | slice
+    label: int | None
+    columns: Array | slice
+    parts: list[tuple[Part, Corruption]]
+
+    @classmethod
+    def joined(cls, rows: Array | slice, label: int | None, parts: list[tuple[Part, Corruption]]) -> Block:
+        if len(parts) > 1:
+            return cls(rows, label, slice(None), parts)
+        (part, family) = parts[0]
+        return cls(rows, label, part.columns, [(replace(part, columns=slice(None)), family)])
+
+    def sums(self, what: str, T: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """sum_d f_d(T_d; x_nd) for f = what ("log_mgf", "mean" or "variance"): n x J, and its pullback to T."""
+        total: Any = 0.0
+        pullbacks: list[tuple[Part, Pullback]] = []
+        for part, family in self.parts:
+            base, table, pullback = getattr(family, f"{what}_table")(T[part.columns], part.pairs)
+            share = part.product(table)
+            if base.any():
+                share += base
+            total = share if len(self.parts) == 1 else total + share
+            pullbacks.append((part, pullback))
+
+        def to_weights(G: Array) -> Array:
+            g = G.sum(axis=0)
+            gradient = np.zeros_like(T)
+            for part, pullback in pullbacks:
+                gradient[part.columns] = pullback(part.adjoint(G), g)
+            return gradient
+
+        return total, to_weights
+
+    def log_mgf_along(self, P: Array, Q: Array, along: Array) -> tuple[Array, Array, Callable[[Array], Any]]:
+        """log-MGF sums at weights of each row's own: T_n = P + along_n Q, with P local D x K and Q local D.
+
+        Returns the sums (n x K), their derivatives in `along` (n x K), and a pullback to P and Q. No table can be
+        shared between rows here, so every entry is evaluated.
+        """
+        n, K = len(along), P.shape[1]
+        total, slope = np.zeros((n, K)), np.zeros((n, K))
+        kept = []
+        for part, family in self.parts:
+            entries, own = part.entries, family
+            feature, row = entries.feature, entries.row
+            P_own, Q_own = P[part.columns], Q[part.columns]
+            if entries.block_wise:  # features on the last axis, one row after the other
+                shape = (K, n, len(Q_own))
+                t = (P_own[feature] + (along[row] * Q_own[feature])[:, None]).T.reshape(shape)
+                x = entries.value.reshape(shape[1:])
+            else:
+                t = (P_own[feature] + (along[row] * Q_own[feature])[:, None]).T
+                x, own = entries.value, family.at(feature)
+            kappa = own.log_mgf(t, x).reshape(K, -1).T
+            rate = own.log_mgf_derivative(t, x).reshape(K, -1).T
+            total += entries.by_row @ kappa
+            slope += entries.by_row @ (rate * Q_own[feature][:, None])
+            kept.append((part, entries, rate))
+
+        def to_weights(G: Array) -> tuple[Array, Array]:
+            g_P, g_Q = np.zeros_like(P), np.zeros_like(Q)
+            for part, entries, rate in kept:
+                share = rate * G[entries.row]
+                g_P[part.columns] = entries.by_feature @ share
+                g_Q[part.columns] = entries.by_feature @ (share.sum(axis=1) * along[entries.row])
+            return g_P, g_Q
+
+        return total, slope, to_weights
+
+
+class Design:
+    """The rows of X laid out in blocks for one corruption's structure; its parameters may change freely."""
+
+    def __init__(
+        self,
+        X: Any,
+        corruption: Corruption,
+        labels: Array | None,
+        width: int,
+        codes: CodeBook,
+        entrywise: bool = False,
+    ):
+        """labels: one per row to group by class, or None; width: columns of T; entrywise: for log_mgf_along."""
+        self.n_features = X.shape[1]
+        self._layout: list[tuple[Array | slice, int | None, list[tuple[Part, Array | None]]]] = []
+        sources = [_source(X, columns, family, codes) for columns, family in corruption.split(X.shape[1])]
+        for rows, label in _groups(labels):
+            for chunk in _chunks(rows, X.shape[0], sources, width, entrywise):
+                self._layout.append((chunk, label, [source.part(chunk, width) for source in sources]))
+
+    def blocks(self, corruption: Corruption) -> list[Block]:
+        """The blocks with the corruption's current parameters."""
+        families = [family for _, family in corruption.split(self.n_features)]
+        result = []
+        for rows, label, parts in self._layout:
+            own = [f if used is None else f.at(used) for f, (_, used) in zip(families, parts, strict=True)]
+            result.append(Block.joined(rows, label, [(part, f) for (part, _), f in zip(parts, own, strict=True)]))
+        return result
+
+
+def structure(corruption: Corruption, n_features: int) -> tuple[Any, ...]:
+    """What a design depends on: corruptions that differ in parameters alone share one."""
+    return tuple(_part_key(columns, family) for columns, family in corruption.split(n_features))
+
+
+def _part_key(columns: Array | slice, family: Corruption) -> tuple[Any, ...]:
+    where = None if isinstance(columns, slice) else columns.tobytes()
+    clip = getattr(family, "clip", None)
+    return where, family.coded, family.acts_on_zeros, None if clip is None else np.asarray(clip).tobytes()
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The columns of one part before they are cut into rows."""
+
+    columns: Array | slice
+    matrix: Any  # prepared columns of X, or None when coded
+    code: Coded | None
+    compress: bool  # leave out columns that a block does not hold
+
+    def entries_per_row(self, entrywise: bool) -> float:
+        """Entries that need a table row of their own, per row of X."""
+        if self.code is not None:
+            return self.code.Z.nnz / self.code.Z.shape[0] if entrywise or not self.code.repeated else 0.0
+        if not entrywise:
+            return 0.0
+        stored = self.matrix.nnz if sp.issparse(self.matrix) and self.compress else np.prod(self.matrix.shape)
+        return stored / self.matrix.shape[0]
+
+    def part(self, rows: Array | slice, width: int) -> tuple[Part, Array | None]:
+        """This part on some rows, and which of its columns the block uses (None: all)."""
+        whole = isinstance(rows, slice)
+        if self.code is None:
+            matrix = self.matrix if whole else self.matrix[rows]
+            if whole or not self.compress or not sp.issparse(matrix):
+                return Part(self.columns, [matrix], None, everywhere=not self.compress), None
+            used, matrix = _compressed(matrix)
+            return Part(self._outer(used), [matrix], None), used
+        code = self.code if whole else self.code.rows(rows)
+        used, feature = np.unique(code.feature, return_inverse=True)
+        scatter = sp.csr_matrix(
+            (np.ones(len(feature)), (feature, np.arange(len(feature)))), shape=(len(used), len(feature))
+        )
+        pairs = Pairs(feature.astype(np.int32), code.value, scatter)
+        return Part(self._outer(used), _pieces(code.Z, width), pairs), used
+
+    def _outer(self, used: Array) -> Array:
+        return used if isinstance(self.columns, slice) else self.columns[used]
+
+
+def _source(X: Any, columns: Array | slice, family: Corruption, codes: CodeBook) -> _Source:
+    if isinstance(columns, slice):
+        held = X
+    else:
+        held = sp.csr_matrix(X.tocsc()[:, columns]) if sp.issparse(X) else X[:, columns]
+    if not family.coded:
+        return _Source(columns, family.prepare(held), None, compress=not family.acts_on_zeros)
+    return _Source(columns, None, codes.coded(_part_key(columns, family), held), compress=True)
+
+
+def _compressed(matrix: sp.csr_matrix) -> tuple[Array, sp.csr_matrix]:
+    """The columns that hold anything, and the matrix on them alone."""
+    held = np.zeros(matrix.shape[1], dtype=bool)
+    held[matrix.indices] = True
+    renumbered = np.cumsum(held, dtype=np.int32) - 1
+    shape = (matrix.shape[0], int(held.sum()))
+    return np.flatnonzero(held), sp.csr_matrix((matrix.data, renumbered[matrix.indices], matrix.indptr), shape)
+
+
+def _groups(labels: Array | None) -> list[tuple[Array | slice, int | None]]:
+    if labels is None:
+        return [(slice(None), None)]
+    return [(np.flatnonzero(labels == label), int(label)) for label in np.unique(labels)]
+
+
+def _chunks(
+    rows: Array | slice, n_rows: int, sources: list[_Source], width: int, entrywise: bool
+) -> list[Array | slice]:
+    """Rows cut so that a table of pairs that hardly repeat fits in the cache."""
+    per_row = sum(source.entries_per_row(entrywise) for source in sources)
+    if not per_row:
+        return [rows]
+    step = max(1, int(_CACHE / (8 * per_row * width)))
+    numbers = np.arange(n_rows)[rows]
+    return [numbers[start : start + step] for start in range(0, len(numbers), step)]
+
+
+def _pieces(Z: sp.csr_matrix, width: int) -> list[Any]:
+    """Z itself while its table stays in the cache, else pieces of rows stored by columns.
+
+    By columns, a product walks the table in order while a piece's rows of S stay in the cache.
+    """
+    if Z.shape[1] * width * 8 <= _CACHE or width > 32 or Z.nnz < 4 * Z.shape[1]:
+        return [Z]
+    step = max(1, _CACHE // (8 * width))
+    return [Z[start : start + step].tocsc() for start in range(0, Z.shape[0], step)]

@@ -1,0 +1,360 @@
+"""What a family of corruptions has to provide, and the two kinds of family that make all of them.
+
+One quantity carries every loss: the log moment-generating function kappa(t) = log E exp(t x~) of a corrupted
+feature x~. The kinds:
+
+- `Linear`: kappa is linear in x for a fixed t, kappa(t; x) = at_zero(t) + x * per_unit(t);
+- `Coded`: kappa is any function with kappa(t; 0) = 0, evaluated once per distinct (feature, value) pair.
+
+Either way the sum over the features of an example is a base plus a sparse product (see `design`):
+``base(T) + Z @ table(T)``. Parameters are scalars or arrays with one entry per feature.
+Mean and variance are polynomials in x for every family but `Multinomial`, whose unit is a block of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+Array = NDArray[Any]
+Pullback = Callable[[Array, Array], Array]
+
+# e^t is continued by its tangent above this exponent, so that nothing overflows for any weights. A loss of e^200
+# is never near a minimum (the loss at zero weights is 1), so no solution is affected.
+EXPONENT_LIMIT = 200.0
+_CHUNK = 1 << 14  # table entries evaluated together: the temporaries stay in the second-level cache
+
+
+def guarded_exp(t: Array) -> tuple[Array, Array]:
+    """e^t and its derivative, continued linearly above EXPONENT_LIMIT."""
+    slope = np.exp(np.minimum(t, EXPONENT_LIMIT))
+    return slope * (1.0 + np.maximum(t - EXPONENT_LIMIT, 0.0)), slope
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The distinct (feature, value) pairs that a table has a row for. Features are local column numbers."""
+
+    feature: Array
+    value: Array
+    scatter: sp.csr_matrix  # features x pairs, ones: adds up what belongs to a feature
+
+
+@dataclass(frozen=True)
+class Moments:
+    """mean = offset + scale x and variance = v0 + v1 x + v2 x^2, each a scalar or one number per feature."""
+
+    offset: Any = 0.0
+    scale: Any = 1.0
+    v0: Any = 0.0
+    v1: Any = 0.0
+    v2: Any = 0.0
+
+
+def _column(parameter: Any, index: Any = slice(None)) -> Any:
+    """A parameter shaped to multiply the rows of a table."""
+    return parameter[index][:, None] if np.ndim(parameter) else parameter
+
+
+def _over_rows(value: Any, T: Array) -> Array:
+    """sum_d value_d T_d for a scalar or per-feature value."""
+    return (_column(value) * T).sum(axis=0)
+
+
+class Corruption(BaseEstimator):
+    """What a corruption has to say; `Linear` and `Coded` say most of it."""
+
+    coded = False  # needs (feature, value) pairs
+    acts_on_zeros = False  # a zero entry can change
+
+    # -- parameters -----------------------------------------------------------------------------------------
+    def _parameter(self, name: str, low: float, high: float, open_high: bool = True) -> Any:
+        """The named parameter as a float or float array, checked against its interval."""
+        value = np.asarray(getattr(self, name), dtype=float)
+        bad = ~np.isfinite(value) | (value < low) | ((value >= high) if open_high else (value > high))
+        if bad.any() or value.ndim > 1:
+            end = ")" if open_high else "]"
+            where = f" at feature {int(np.flatnonzero(bad)[0])}" if value.ndim == 1 and bad.any() else ""
+            shown = (
+                value
+                if value.ndim == 0
+                else (value[bad][0] if bad.any() else f"an array of {value.ndim} axes")
+            )
+            raise ValueError(
+                f"{type(self).__name__}: {name} must lie in [{low:g}, {high:g}{end}, one number or one per "
+                f"feature; got {shown}{where}"
+            )
+        return float(value) if value.ndim == 0 else value
+
+    def check_parameters(self, n_features: int) -> None:
+        """Raise ValueError where a parameter is out of range or has the wrong length."""
+        for name in self.get_params(deep=False):
+            value = getattr(self, name)
+            if np.ndim(value) == 1 and name in self._per_feature and len(value) != n_features:
+                raise ValueError(
+                    f"{type(self).__name__}: {name} has {len(value)} entries for {n_features} features; "
+                    "give one number or one per feature"
+                )
+        self.moments()
+
+    _per_feature: tuple[str, ...] = ()
+
+    def at(self, columns: Any) -> Corruption:
+        """The same family on some of the columns."""
+        chosen = {
+            name: np.asarray(value)[columns] if name in self._per_feature and np.ndim(value) else value
+            for name, value in self.get_params(deep=False).items()
+        }
+        return type(self)(**chosen)
+
+    def split(self, n_features: int) -> list[tuple[Array | slice, Corruption]]:
+        """Disjoint columns and the single family that acts on each of them."""
+        return [(slice(None), self)]
+
+    # -- data -----------------------------------------------------------------------------------------------
+    def check_data(self, X: Any, columns: Array | None = None) -> None:
+        """Raise ValueError where X is outside what the family can corrupt; `columns` are the outer numbers."""
+
+    def prepare(self, X: Any) -> Any:
+        """The data as the family sees it (Poisson clips)."""
+        return X
+
+    # -- moments --------------------------------------------------------------------------------------------
+    def moments(self) -> Moments:
+        raise NotImplementedError  # pragma: no cover - every family has its own
+
+    def mean(self, x: ArrayLike) -> Array:
+        """E[x~]; features on the last axis."""
+        m = self.moments()
+        return m.offset + m.scale * self.prepare(np.asarray(x, dtype=float))
+
+    def variance(self, x: ArrayLike) -> Array:
+        """V[x~], feature by feature; features on the last axis."""
+        m, x = self.moments(), self.prepare(np.asarray(x, dtype=float))
+        return m.v0 + m.v1 * x + m.v2 * x * x
+
+    def mean_map(self, n_features: int) -> tuple[Array, sp.csr_matrix]:
+        """(offset, C) with E[x~] = offset + x C."""
+        m = self.moments()
+        return np.broadcast_to(m.offset, n_features), sp.diags_array(
+            np.broadcast_to(np.asarray(m.scale, dtype=float), n_features), format="csr"
+        )
+
+    def covariance_sum(self, X: Any, weights: Array) -> sp.csr_matrix:
+        """sum_n weights_n Cov[x~_n], diagonal here."""
+        m, X = self.moments(), self.prepare(X)
+        total = np.zeros(X.shape[1]) + m.v0 * weights.sum()
+        if np.any(m.v1):
+            total += m.v1 * np.asarray(X.T @ weights).ravel()
+        if np.any(m.v2):
+            squared = X.multiply(X) if sp.issparse(X) else X * X
+            total += m.v2 * np.asarray(squared.T @ weights).ravel()
+        return sp.diags_array(total, format="csr")
+
+    # -- log-MGF --------------------------------------------------------------------------------------------
+    def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
+        """log E exp(t x~), feature by feature; features on the last axis."""
+        raise NotImplementedError  # pragma: no cover
+
+    def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
+        """d log_mgf / d t."""
+        raise NotImplementedError  # pragma: no cover
+
+    def weight_limit(self) -> Any:
+        """log_mgf exists for |t| below this."""
+        return np.inf
+
+    # -- tables: what an example's sum over features needs (see design) -----------------------------------
+    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        """(base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table."""
+        raise NotImplementedError  # pragma: no cover
+
+    def mean_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        """The same for sum_d T_d E[x~_d]."""
+        m = self.moments()
+        weights = _pair_values(m.scale, pairs, lambda x: x)
+        return _power_table(T, weights, m.offset, 1, pairs)
+
+    def variance_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        """The same for T' Cov[x~] T."""
+        m = self.moments()
+        if pairs is None:
+            weights = m.v1
+        else:
+            weights = _pair_values(m.v1, pairs, lambda x: x) + _pair_values(m.v2, pairs, np.square)
+        return _power_table(T, weights, m.v0, 2, pairs)
+
+    # -- sampling -------------------------------------------------------------------------------------------
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        """One corrupted copy of X; sparse stays sparse where zeros stay zero."""
+        raise NotImplementedError  # pragma: no cover
+
+
+def _pair_values(parameter: Any, pairs: Pairs | None, power: Callable[[Array], Array]) -> Any:
+    if pairs is None:
+        return parameter
+    return power(pairs.value) * (parameter[pairs.feature] if np.ndim(parameter) else parameter)
+
+
+def _power_table(T: Array, weights: Any, base_weights: Any, power: int, pairs: Pairs | None) -> Any:
+    """Table of weights * T^power with base base_weights * T^power, for power 1 or 2."""
+    raised = T if power == 1 else T * T
+    slope = 1.0 if power == 1 else 2.0 * T
+    weights = _column(np.asarray(weights))
+    rows = raised if pairs is None else raised[pairs.feature]
+
+    def pullback(H: Array, g: Array) -> Array:
+        gathered = weights * H
+        if pairs is not None:
+            gathered = pairs.scatter @ gathered
+        return (gathered + _column(np.asarray(base_weights)) * g) * slope
+
+    return _over_rows(np.asarray(base_weights), raised), weights * rows, pullback
+
+
+class Linear(Corruption):
+    """Families with kappa(t; x) = at_zero(t) + x * per_unit(t): the coded matrix Z is X itself."""
+
+    def at_zero(self, t: Array) -> tuple[Array, Array]:
+        """kappa(t; 0) and its derivative."""
+        return np.zeros_like(t), np.zeros_like(t)
+
+    def per_unit(self, t: Array) -> tuple[Array, Array]:
+        """The slope of kappa in x, and its derivative in t."""
+        return t, np.ones_like(t)
+
+    def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.asarray(t, dtype=float), self.prepare(np.asarray(x, dtype=float))
+        return self.at_zero(t)[0] + x * self.per_unit(t)[0]
+
+    def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.asarray(t, dtype=float), self.prepare(np.asarray(x, dtype=float))
+        return self.at_zero(t)[1] + x * self.per_unit(t)[1]
+
+    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        # The transposes put features last, where per-feature parameters broadcast.
+        unit, unit_slope = self.per_unit(T.T)
+        if not self.acts_on_zeros:
+            return np.zeros(T.shape[1]), unit.T, lambda H, g: H * unit_slope.T
+        zero, zero_slope = self.at_zero(T.T)
+        return zero.sum(axis=1), unit.T, lambda H, g: H * unit_slope.T + zero_slope.T * g
+
+
+class Identity(Linear):
+    """No corruption: kappa(t) = t x. The plain model."""
+
+    def moments(self) -> Moments:
+        return Moments()
+
+    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        return np.zeros(T.shape[1]), T, lambda H, g: H
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        return X.copy()
+
+
+class Coded(Corruption):
+    """Features that are zero with probability q, else x times `survivor`; evaluated pair by pair."""
+
+    coded = True
+    _per_feature = ("q",)
+
+    def __init__(self, q: Any = 0.5):
+        self.q = q
+
+    def _q(self) -> Any:
+        return self._parameter("q", 0.0, 1.0)
+
+    def survivor(self, q: Any) -> Any:
+        """What a surviving value is multiplied by."""
+        raise NotImplementedError  # pragma: no cover
+
+    def moments(self) -> Moments:
+        q = self._q()
+        survivor = self.survivor(q)
+        return Moments(scale=(1.0 - q) * survivor, v2=q * (1.0 - q) * survivor**2)
+
+    def split(self, n_features: int) -> list[tuple[Array | slice, Corruption]]:
+        """Columns that are never blanked out are plain columns."""
+        q = self._q()
+        never = np.asarray(q == 0.0)
+        if not never.any():
+            return [(slice(None), self)]
+        if never.all():
+            return [(slice(None), Identity())]
+        kept, dropped = np.flatnonzero(never), np.flatnonzero(~never)
+        return [(kept, Identity()), (dropped, self.at(dropped))]
+
+    def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
+        return self._kappa(t, x)[0]
+
+    def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
+        return self._kappa(t, x)[1]
+
+    def _kappa(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
+        q = self._q()
+        u_per_t = self.survivor(q) * np.asarray(x, dtype=float)
+        u = np.asarray(t, dtype=float) * u_per_t
+        value, slope = _blankout_kappa(u + 0.0, np.where(q > 0, q, 0.5))
+        plain = np.asarray(q == 0.0)
+        return np.where(plain, u, value), np.where(plain, 1.0, slope) * u_per_t
+
+    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        assert pairs is not None
+        q = self._q()
+        survivor = self.survivor(q)
+        U, J = len(pairs.feature), T.shape[1]
+        table, slope = np.empty((U, J)), np.empty((U, J))
+        step = max(1, _CHUNK // J)
+        for start in range(0, U, step):
+            chunk = slice(start, start + step)
+            feature = pairs.feature[chunk]
+            u_per_t = pairs.value[chunk, None] * _column(survivor, feature)
+            u = T[feature]
+            u *= u_per_t
+            _blankout_kappa(u, _column(q, feature), table[chunk], slope[chunk])
+            slope[chunk] *= u_per_t
+        return np.zeros(J), table, lambda H, g: pairs.scatter @ np.multiply(H, slope, out=slope)
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        q = self._q()
+        survivor = self.survivor(q)
+        if not sp.issparse(X):
+            X = np.asarray(X, dtype=float)
+            return np.where(rng.random(X.shape) < q, 0.0, X * survivor)
+        copy = sp.csr_matrix(X, dtype=float, copy=True)
+        if np.ndim(q):
+            q, survivor = q[copy.indices], survivor[copy.indices] if np.ndim(survivor) else survivor
+        copy.data = np.where(rng.random(copy.nnz) < q, 0.0, copy.data * survivor)
+        copy.eliminate_zeros()
+        return copy
+
+
+def _blankout_kappa(
+    u: Array, q: Any, value: Array | None = None, slope: Array | None = None
+) -> tuple[Array, Array]:
+    """log(q + (1-q) e^u) and its derivative in u from one exponential, for 0 < q < 1 and any u. Overwrites u.
+
+    With c = log((1-q)/q) it is log q + softplus(u + c), with derivative sigmoid(u + c).
+    """
+    value = np.empty_like(u) if value is None else value
+    slope = np.empty_like(u) if slope is None else slope
+    u += np.log1p(-q) - np.log(q)
+    np.abs(u, out=slope)
+    np.negative(slope, out=slope)
+    np.exp(slope, out=slope)  # e^{-|u + c|}, in (0, 1]
+    np.log1p(slope, out=value)
+    positive = u > 0.0
+    np.maximum(u, 0.0, out=u)
+    value += u
+    value += np.log(q)
+    np.add(slope, 1.0, out=u)
+    np.copyto(slope, 1.0, where=positive)
+    slope /= u
+    return value, slope

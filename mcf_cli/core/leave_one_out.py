@@ -1,0 +1,127 @@
+"""Leave-one-out predictions of the quadratic loss: the paper's formula, and the exact one.
+
+The paper divides the residual by 1 - H_nn, which keeps example n's own variance in the system: exact only when the
+regulariser does not depend on the data. Here `exact` removes the variance too, so it equals fitting again
+without the example (mean loss over the other N - 1, same l2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+import scipy.sparse as sp
+
+from mcf_cli.core.families import Array, Corruption
+
+
+def leave_one_out(
+    X: Any, Y: Array, corruption: Corruption, l2: float, fit_intercept: bool, method: str
+) -> Array:
+    """Predictions for each example by the model fitted to the others, N x C."""
+    if method not in ("exact", "paper"):
+        raise ValueError(f"method={method!r} is not known; give 'exact' or 'paper'")
+    N = X.shape[0]
+    if N < 2:
+        raise ValueError("leave-one-out needs at least two examples")
+    kept_l2 = N * l2 if method == "paper" else (N - 1) * l2
+    system = _Inverse(X, Y, corruption, kept_l2, fit_intercept)
+    return hat_matrix_loo(system, Y) if method == "paper" else removed_variance_loo(system, X, Y, corruption)
+
+
+class _Inverse:
+    """P = (A'A + R)^-1 and what the formulas need of it, with A the (centred) mean rows and R the regulariser."""
+
+    def __init__(self, X: Any, Y: Array, corruption: Corruption, l2: float, fit_intercept: bool):
+        N, D = X.shape
+        prepared = corruption.prepare(X)
+        offset, C = corruption.mean_map(D)
+        R = corruption.covariance_sum(X, np.ones(N)) + l2 * sp.eye_array(D)
+        mean_rows = prepared @ C
+        self.M = (mean_rows.toarray() if sp.issparse(mean_rows) else np.asarray(mean_rows)) + offset
+        self.clean = X.toarray() if sp.issparse(X) else X
+        self.centre = self.M.mean(axis=0) if fit_intercept else np.zeros(D)
+        self.bias = 1.0 / N if fit_intercept else 0.0
+        self.M -= self.centre
+        self.clean = self.clean - self.centre
+        self.R = R.tocsr()
+        self._factor()
+        y_mean = Y.mean(axis=0) if fit_intercept else np.zeros(Y.shape[1])
+        self.W = self.times(self.M.T @ (Y - y_mean))
+        self.predict_mean = self.M @ self.W + y_mean
+        self.predict_clean = self.clean @ self.W + y_mean
+
+    def _factor(self) -> None:
+        N, D = self.M.shape
+        r = self.R.diagonal()
+        diagonal = sp.coo_matrix(self.R)
+        plain = not (diagonal.row != diagonal.col).any() and bool((r > 0.0).all())
+        if N < D and plain:  # Woodbury: P = 1/r - T'T with T = L^-1 A R^-1, N x D
+            K = (self.M / r) @ self.M.T
+            K[np.diag_indices(N)] += 1.0
+            L = la.cholesky(K, lower=True)
+            self.T, self.r, self.P = la.solve_triangular(L, self.M / r, lower=True), r, None
+        else:
+            values, vectors = la.eigh(self.M.T @ self.M + self.R.toarray())
+            kept = values > 1e-13 * values[-1]
+            self.P = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+
+    def times(self, V: Array) -> Array:
+        """P V."""
+        if self.P is not None:
+            return self.P @ V
+        return V / self.r[:, None] - self.T.T @ (self.T @ V)
+
+    def on(self, support: Array) -> Array:
+        """P[support, support]."""
+        if self.P is not None:
+            return self.P[np.ix_(support, support)]
+        T = self.T[:, support]
+        return np.diag(1.0 / self.r[support]) - T.T @ T
+
+
+def hat_matrix_loo(system: _Inverse, Y: Array) -> Array:
+    """The paper's formula: (yhat - H_nn y) / (1 - H_nn)."""
+    H = (system.clean.T * system.times(system.M.T)).sum(axis=0) + system.bias
+    return (system.predict_clean - H[:, None] * Y) / (1.0 - H)[:, None]
+
+
+def removed_variance_loo(system: _Inverse, X: Any, Y: Array, corruption: Corruption) -> Array:
+    """Example n's mean and covariance both leave the system, by two low-rank updates of P."""
+    P_mean, P_clean = system.times(system.M.T), system.times(system.clean.T)
+    left = system.R.diagonal()
+    predictions = np.empty_like(Y)
+    for n in range(len(Y)):
+        support, F = _covariance_root(corruption, X[n : n + 1], left)
+        own = F.T @ system.on(support) @ F
+        middle = np.eye(own.shape[0]) - own
+        f_mean, f_clean, f_W = F.T @ P_mean[support, n], F.T @ P_clean[support, n], F.T @ system.W[support]
+        solved = np.linalg.solve(middle, np.column_stack([f_mean, f_W])) if len(own) else np.zeros((0, 1 + Y.shape[1]))
+        s_mean, s_W = solved[:, 0], solved[:, 1:]
+        h = system.M[n] @ P_mean[:, n] + system.bias + f_mean @ s_mean
+        cross = system.clean[n] @ P_mean[:, n] + system.bias + f_clean @ s_mean
+        at_mean = system.predict_mean[n] + f_mean @ s_W
+        at_clean = system.predict_clean[n] + f_clean @ s_W
+        predictions[n] = at_clean - Y[n] * cross + cross * (at_mean - Y[n] * h) / (1.0 - h)
+    return predictions
+
+
+def _covariance_root(corruption: Corruption, x: Any, regulariser: Array) -> tuple[Array, Array]:
+    """(support, F) with Cov[x~] = F F' on the support.
+
+    A feature that only this example holds would keep no regulariser at all; it keeps a sliver, because its
+    weight without the example is zero either way and the system stays solvable.
+    """
+    covariance = sp.coo_matrix(corruption.covariance_sum(x, np.ones(1)))
+    covariance.sum_duplicates()
+    support = np.unique(covariance.row[covariance.data != 0.0])
+    block = covariance.tocsr()[support][:, support].toarray()
+    variance = np.diagonal(block).copy()
+    alone = variance > (1.0 - 1e-9) * regulariser[support]
+    shrink = np.where(alone, np.sqrt(1.0 - 1e-8), 1.0)
+    if np.count_nonzero(block - np.diag(variance)) == 0:
+        return support, np.diag(shrink * np.sqrt(variance))
+    values, vectors = la.eigh(block * np.outer(shrink, shrink))
+    kept = values > 1e-14 * values[-1]
+    return support, vectors[:, kept] * np.sqrt(values[kept])

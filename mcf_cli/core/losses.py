@@ -1,0 +1,385 @@
+"""The losses: quadratic, exponential and logistic, each marginalised over the corruption.
+
+A loss sees one block of rows at a time and returns its value and gradient from one pass. Weights are W, D x C,
+with one column when there are two classes (the scores are then 0 and w.x) and K otherwise; b holds the biases.
+Every logistic variant is on the scale of log(1 + e^{-y w.x}). `Objective` adds the blocks and the l2 term.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from mcf_cli.core.design import Block
+from mcf_cli.core.families import Array, guarded_exp
+
+BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
+
+
+class Loss:
+    """One marginalised loss for K classes (K = 0: regression)."""
+
+    grouped = True  # needs blocks that hold a single class
+    entrywise = False  # needs rows with weights of their own
+    uses_class_means = False  # has a term that is linear in the class means
+
+    def __init__(self, n_classes: int):
+        self.n_classes = n_classes
+        self.binary = n_classes == 2
+        self.n_columns = 1 if n_classes <= 2 else n_classes
+
+    @property
+    def width(self) -> int:
+        """Columns of T that a block evaluates at a time."""
+        return self.n_columns
+
+    spread = 1.0  # |T| is at most this many times the largest |W|: what a limit on T means for W
+
+    def settle(self, batches: list[Batch], W: Array, b: Array) -> Any:
+        """What has to be known of all blocks before each is evaluated (a shared lambda)."""
+        return None
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        raise NotImplementedError  # pragma: no cover
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A block with its rows' weights (which sum to 1 over all blocks) and targets."""
+
+    block: Block
+    weight: Array
+    target: Array
+
+
+class Quadratic(Loss):
+    """(w.m + b - y)^2 + w' V w, Eq. final_lls; targets -1/+1, one column a class, or the values of a regression."""
+
+    grouped = False
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        prediction, mean_pullback = batch.block.sums("mean", W)
+        variance, variance_pullback = batch.block.sums("variance", W)
+        error = prediction + b - batch.target
+        weight = batch.weight[:, None]
+        G = 2.0 * weight * error
+        gradient = mean_pullback(G) + variance_pullback(np.broadcast_to(weight, error.shape))
+        return float((weight * (error * error + variance)).sum()), gradient, G.sum(axis=0)
+
+
+class Exponential(Loss):
+    """e^s with s = sum_d kappa_d(-(W y)_d) - b.y, Eq. final_exp.
+
+    The code y is -1/+1 for two classes; for K it is 1 for the class and -1/(K-1) for the others.
+    """
+
+    spread = 2.0
+
+    def __init__(self, n_classes: int):
+        super().__init__(n_classes)
+        if self.binary:
+            self.codes = np.array([[-1.0], [1.0]])
+            self.spread = 1.0
+        else:
+            self.codes = np.where(np.eye(n_classes, dtype=bool), 1.0, -1.0 / (n_classes - 1))
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        assert batch.block.label is not None
+        code = self.codes[batch.block.label]
+        s, pullback = batch.block.sums("log_mgf", -(W @ code)[:, None])
+        value, slope = guarded_exp(s[:, 0] - b @ code)
+        G = batch.weight * slope
+        return float(batch.weight @ value), -pullback(G[:, None]) * code, -G.sum() * code
+
+
+def _log_sum_exp(scores: Array) -> tuple[Array, Array]:
+    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores."""
+    top = scores.max(axis=1, keepdims=True)
+    scores -= top
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=1, keepdims=True)
+    scores /= total
+    return (np.log(total) + top)[:, 0], scores
+
+
+class PairwiseJensen(Loss):
+    """log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk - w_dy) + b_k - b_y: Jensen's bound, Eq. final_log for K = 2."""
+
+    spread = 2.0
+
+    def __init__(self, n_classes: int):
+        super().__init__(n_classes)
+        if self.binary:
+            self.spread = 1.0
+
+    @property
+    def width(self) -> int:
+        return max(1, self.n_classes - 1)
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        y = batch.block.label
+        assert y is not None
+        if self.binary:
+            sign = 2.0 * y - 1.0
+            s, pullback = batch.block.sums("log_mgf", -sign * W)
+            s -= sign * b
+            G = batch.weight[:, None] * expit(s)
+            return float(batch.weight @ np.logaddexp(0.0, s[:, 0])), -sign * pullback(G), -sign * G.sum(axis=0)
+        others = np.arange(self.n_classes) != y
+        s, pullback = batch.block.sums("log_mgf", W[:, others] - W[:, [y]])
+        scores = np.zeros((len(s), self.n_classes))
+        scores[:, others] = s + (b[others] - b[y])
+        value, G = _log_sum_exp(scores)
+        G *= batch.weight[:, None]
+        gradient, g_b = np.empty_like(W), G.sum(axis=0)
+        gradient[:, others] = pullback(np.ascontiguousarray(G[:, others]))
+        gradient[:, y] = -gradient[:, others].sum(axis=1)
+        g_b[y] -= g_b.sum()
+        return float(batch.weight @ value), gradient, g_b
+
+
+class SharedJensen(Loss):
+    """-(w_y.m + b_y) + log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk) + b_k: a looser bound with one table for all.
+
+    Also the plain multi-class logistic loss, exactly, when nothing is corrupted. The part that is linear in the
+    class means is the objective's.
+    """
+
+    grouped = False
+    uses_class_means = True
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        scores, pullback = batch.block.sums("log_mgf", W)
+        scores += b
+        value, G = _log_sum_exp(scores)
+        G *= batch.weight[:, None]
+        return float(batch.weight @ value), pullback(G), G.sum(axis=0)
+
+
+class Variational(Loss):
+    """The variational bound, Eq. tighter_bound: Jensen's bound about a reference that lambda in [0, 1] moves.
+
+    For any reference r:  E log sum_k e^{w_k.x~} <= r.m + log sum_k E e^{(w_k - r).x~}. Jensen's bound takes
+    r = w_y (`pairwise`) or r = 0 (`shared`); here r moves from there to the mean of the other classes' weights
+    (`pairwise`, and the paper's bound for two classes) or of all classes' weights (`shared`). For fixed weights
+    the bound is convex in lambda, so each example's lambda (or the shared one) is the root of a derivative, and
+    by the envelope theorem the gradient holds it fixed.
+    """
+
+    spread = 2.0
+
+    def __init__(self, n_classes: int, multiclass: str, shared_lambda: bool):
+        super().__init__(n_classes)
+        self.from_zero = multiclass == "shared" and not self.binary
+        self.shared_lambda = shared_lambda
+        self.entrywise = not shared_lambda
+        if self.binary:
+            self.spread = 1.0
+
+    @property
+    def width(self) -> int:
+        return self.n_classes
+
+    def _line(self, y: int) -> tuple[Array, Array, Array]:
+        """Maps from class scores: P = scores @ p, Q = scores @ q, and the linear term scores @ (l + lambda q)."""
+        K = self.n_classes
+        if self.from_zero:
+            return np.eye(K), np.full(K, -1.0 / K), np.eye(K)[y]
+        start = np.eye(K)[y]
+        q = start - (1.0 - start) / (K - 1)
+        return np.eye(K) - start[:, None], q, np.zeros(K)
+
+    def _scores(self, W: Array) -> Array:
+        return np.concatenate([np.zeros_like(W), W], axis=-1) if self.binary else W
+
+    def settle(self, batches: list[Batch], W: Array, b: Array) -> Any:
+        if not self.shared_lambda:
+            return None
+
+        def slope(lam: Array) -> Array:
+            return np.array([sum(self._slope(batch, W[batch.block.columns], b, float(lam[0])) for batch in batches)])
+
+        return float(increasing_root(slope, 1)[0])
+
+    def _slope(self, batch: Batch, W: Array, b: Array, lam: float) -> float:
+        """Derivative in a shared lambda of a block's loss."""
+        assert batch.block.label is not None
+        p, q, _ = self._line(batch.block.label)
+        W, b = self._scores(W), self._scores(b)
+        Q = W @ q
+        s, pullback = batch.block.sums("log_mgf", W @ p + lam * Q[:, None])
+        mean, _ = batch.block.sums("mean", Q[:, None])
+        G = _log_sum_exp(s + b @ p)[1] * batch.weight[:, None]
+        return float(Q @ pullback(G).sum(axis=1) - batch.weight @ mean[:, 0])
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        y, block = batch.block.label, batch.block
+        assert y is not None
+        p, q, linear = self._line(y)
+        W, b = self._scores(W), self._scores(b)
+        P, Q, biases = W @ p, W @ q, b @ p
+        means, mean_pullback = block.sums("mean", np.column_stack([W @ linear, Q]))
+        if settled is None:
+            lam = self._best_lambda(block, P, Q, biases, means[:, 1])
+            s, _, pullback = block.log_mgf_along(P, Q, lam)
+        else:
+            lam = np.full(len(means), settled)
+            s, shared_pullback = block.sums("log_mgf", P + settled * Q[:, None])
+
+            def pullback(G: Array) -> tuple[Array, Array]:
+                g_P = shared_pullback(G)
+                return g_P, settled * g_P.sum(axis=1)
+
+        value, G = _log_sum_exp(s + biases)
+        value -= means[:, 0] + lam * means[:, 1] + b @ linear
+        G *= batch.weight[:, None]
+        g_P, g_Q = pullback(G)
+        g_means = mean_pullback(-batch.weight[:, None] * np.column_stack([np.ones_like(lam), lam]))
+        gradient = g_P @ p.T + np.outer(g_Q + g_means[:, 1], q) + np.outer(g_means[:, 0], linear)
+        g_b = p @ G.sum(axis=0) - batch.weight.sum() * linear
+        if self.binary:
+            gradient, g_b = gradient[:, 1:], g_b[1:]
+        return float(batch.weight @ value), gradient, g_b
+
+    def _best_lambda(self, block: Block, P: Array, Q: Array, biases: Array, mean: Array) -> Array:
+        def derivative(lam: Array) -> Array:
+            s, slope, _ = block.log_mgf_along(P, Q, lam)
+            return (softmax(s + biases, axis=1) * slope).sum(axis=1) - mean
+
+        return increasing_root(derivative, len(mean))
+
+
+def increasing_root(function: Any, n: int, tolerance: float = 1e-12, max_iter: int = 60) -> Array:
+    """Elementwise root in [0, 1] of n increasing functions, or the end nearer to it: regula falsi, Illinois rule."""
+    low, high = np.zeros(n), np.ones(n)
+    f_low, f_high = function(low), function(high)
+    root = np.where(f_low >= 0.0, 0.0, 1.0)
+    side = np.zeros(n)
+    open_ = (f_low < 0.0) & (f_high > 0.0)
+    for _ in range(max_iter):
+        if not open_.any():
+            break
+        with np.errstate(invalid="ignore", divide="ignore"):
+            guess = np.where(open_, (low * f_high - high * f_low) / (f_high - f_low), root)
+        guess = np.where(np.isfinite(guess), guess, 0.5 * (low + high))
+        f = function(guess)
+        moved = np.abs(guess - root)
+        root = np.where(open_, guess, root)
+        below = open_ & (f < 0.0)
+        above = open_ & (f >= 0.0)
+        # The end that stays twice is weighed half, so that it moves too.
+        f_high = np.where(below & (side < 0), 0.5 * f_high, f_high)
+        f_low = np.where(above & (side > 0), 0.5 * f_low, f_low)
+        low, f_low = np.where(below, guess, low), np.where(below, f, f_low)
+        high, f_high = np.where(above, guess, high), np.where(above, f, f_high)
+        side = np.where(below, -1.0, np.where(above, 1.0, side))
+        open_ &= (moved > tolerance) & (f != 0.0)
+    return root
+
+
+class QuadraticApproximation(Loss):
+    """Second-order expansion of the log-partition about the mean, Eq. quadratic_approx: not a bound, not convex.
+
+    log sum_k e^{a_k} - a_y + 1/2 sum_{k<l} p_k p_l V[(w_k - w_l).x~] with a = W'm + b; for two classes the last
+    term is p(1-p)/2 w'Vw.
+    """
+
+    grouped = False
+
+    def __init__(self, n_classes: int):
+        super().__init__(n_classes)
+        self.first, self.second = np.triu_indices(n_classes, k=1)
+
+    @property
+    def width(self) -> int:
+        return len(self.first)
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        scores, mean_pullback = batch.block.sums("mean", W)
+        scores = scores + b
+        differences = W if self.binary else W[:, self.first] - W[:, self.second]
+        variance, variance_pullback = batch.block.sums("variance", differences)
+        if self.binary:
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+        rows = np.arange(len(scores))
+        own = scores[rows, batch.target].copy()
+        value, p = _log_sum_exp(scores)
+        product = p[:, self.first] * p[:, self.second]
+        weighted = 0.5 * product * variance
+        penalty = weighted.sum(axis=1)
+        # d(p_k p_l)/d a_m = p_k p_l (1[k=m] + 1[l=m] - 2 p_m)
+        G = p - 2.0 * p * penalty[:, None]
+        np.add.at(G.T, self.first, weighted.T)
+        np.add.at(G.T, self.second, weighted.T)
+        G[rows, batch.target] -= 1.0
+        G *= batch.weight[:, None]
+        if self.binary:
+            G = G[:, 1:]
+        gradient = mean_pullback(G)
+        share = variance_pullback(0.5 * batch.weight[:, None] * product)
+        if self.binary:
+            gradient += share
+        else:
+            np.add.at(gradient.T, self.first, share.T)
+            np.subtract.at(gradient.T, self.second, share.T)
+        return float(batch.weight @ (value - own + penalty)), gradient, G.sum(axis=0)
+
+
+LOSSES = ("quadratic", "exponential", "logistic")
+SURROGATES = ("jensen", "variational", "quadratic")
+MULTICLASS = ("pairwise", "shared")
+
+
+def make_loss(
+    loss: str, n_classes: int, surrogate: str = "jensen", multiclass: str = "pairwise", shared_lambda: bool = False
+) -> Loss:
+    """The loss by its names; ValueError lists the names there are."""
+    for name, value, known in (
+        ("loss", loss, LOSSES),
+        ("surrogate", surrogate, SURROGATES),
+        ("multiclass", multiclass, MULTICLASS),
+    ):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not known; give one of {', '.join(known)}")
+    if loss == "quadratic":
+        return Quadratic(n_classes)
+    if loss == "exponential":
+        return Exponential(n_classes)
+    if surrogate == "variational":
+        return Variational(n_classes, multiclass, shared_lambda)
+    if surrogate == "quadratic":
+        return QuadraticApproximation(n_classes)
+    return SharedJensen(n_classes) if multiclass == "shared" and n_classes > 2 else PairwiseJensen(n_classes)
+
+
+class Objective:
+    """Weighted mean loss + l2 ||W||^2 over all blocks; the one thing that an optimiser sees."""
+
+    def __init__(self, loss: Loss, batches: list[Batch], l2: float, class_means: Array | None, n_features: int):
+        """class_means: sum_n weight_n E[x~_n] by class, D x K, with the class weights below (D + 1 rows)."""
+        self.loss, self.batches, self.l2, self.class_means = loss, batches, l2, class_means
+        self.shape = (n_features, loss.n_columns)
+
+    def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
+        """Value, gradient in W (D x C) and gradient in b (C)."""
+        settled = self.loss.settle(self.batches, W, b)
+        value, g_W, g_b = 0.0, (2.0 * self.l2) * W, np.zeros_like(b)
+        for batch in self.batches:
+            columns = batch.block.columns
+            v, share, share_b = self.loss.on_block(batch, W[columns], b, settled)
+            value += v
+            g_W[columns] += share
+            g_b += share_b
+        if self.class_means is not None:
+            means, weights = self.class_means[:-1], self.class_means[-1]
+            value -= float(np.vdot(means, W)) + float(weights @ b)
+            g_W -= means
+            g_b -= weights
+        return value + self.l2 * float(np.vdot(W, W)), g_W, g_b

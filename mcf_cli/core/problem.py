@@ -1,0 +1,191 @@
+"""One training set, many fits: whatever fits can share is made once.
+
+>>> import numpy as np
+>>> from mcf_cli.core.corruptions import Blankout
+>>> X, y = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), np.array([0, 0, 1, 1])
+>>> problem = Problem(X, y, loss="logistic")
+>>> path = [problem.solve(Blankout(q=q), l2=0.01) for q in (0.1, 0.5, 0.9)]
+>>> [int(code) for code in path[0].predict(X)]
+[0, 0, 1, 1]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcf_cli.core.corruptions import resolve
+from mcf_cli.core.design import CodeBook, Design, structure
+from mcf_cli.core.families import Array, Corruption, Identity
+from mcf_cli.core.leave_one_out import leave_one_out
+from mcf_cli.core.losses import Batch, Loss, Objective, make_loss
+from mcf_cli.core.solvers import QuadraticSystem, lbfgs
+
+_INSIDE = 1.0 - 1e-6  # how much of a corruption's domain the optimiser may use
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A fitted linear model and how it was reached."""
+
+    coef: Array  # C x D
+    intercept: Array  # C
+    objective: float
+    n_iter: int
+    converged: bool
+    message: str
+
+    def decision(self, X: Any) -> Array:
+        """w.x + b: N values for two classes or one target, else N x K."""
+        scores = X @ self.coef.T + self.intercept
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Class codes."""
+        scores = self.decision(X)
+        return (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+
+
+class Problem:
+    """Data, labels and a loss; `solve` fits it under any corruption and l2.
+
+    y holds class codes 0 .. K-1, or the targets of a regression (loss="quadratic", n_classes=0).
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        loss: str = "logistic",
+        surrogate: str = "jensen",
+        multiclass: str = "pairwise",
+        shared_lambda: bool = False,
+        fit_intercept: bool = True,
+        sample_weight: Array | None = None,
+        n_classes: int | None = None,
+        codes: CodeBook | None = None,
+    ):
+        self.X = sp.csr_matrix(X) if sp.issparse(X) else np.asarray(X, dtype=float)
+        self.y = np.asarray(y)
+        if n_classes is None:
+            n_classes = 0 if self.y.dtype.kind == "f" else int(self.y.max()) + 1
+        self.n_classes = n_classes
+        self.options: dict[str, Any] = {"surrogate": surrogate, "multiclass": multiclass, "shared_lambda": shared_lambda}
+        self.loss_name, self.fit_intercept = loss, fit_intercept
+        self.sample_weight = np.ones(len(self.y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        self.weights = self.sample_weight / self.sample_weight.sum()
+        make_loss(loss, max(n_classes, 2), **self.options)
+        self.codes = CodeBook() if codes is None else codes
+        self._designs: dict[Any, Design] = {}
+        self._systems: dict[Any, QuadraticSystem] = {}
+
+    def subset(self, rows: Array) -> Problem:
+        """The same problem on some rows, which share the coding of the whole."""
+        rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
+        return Problem(
+            self.X[rows],
+            self.y[rows],
+            loss=self.loss_name,
+            fit_intercept=self.fit_intercept,
+            sample_weight=self.sample_weight[rows],
+            n_classes=self.n_classes,
+            codes=CodeBook(self.codes, rows),
+            **self.options,
+        )
+
+    def solve(
+        self,
+        corruption: Corruption | str | None,
+        l2: float,
+        start: Solution | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        method: str = "auto",
+    ) -> Solution:
+        """Fit; `start` is where L-BFGS begins. `method` chooses among the quadratic loss's solvers."""
+        corruption = self._checked(corruption)
+        objective = self._objective(corruption, l2)
+        if self.loss_name == "quadratic":
+            outcome = self._system(corruption).solve(corruption, l2, method)
+        else:
+            W, b = np.zeros(objective.shape), np.zeros(objective.shape[1])
+            if start is not None:
+                W, b = start.coef.T, start.intercept
+            limit = self._weight_limit(corruption, objective.loss)
+            outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol)
+        value = objective.loss_gradient(outcome.W, outcome.b)[0]
+        return Solution(outcome.W.T, outcome.b, value, outcome.n_iter, outcome.converged, outcome.message)
+
+    def loss_gradient(
+        self, corruption: Corruption | str | None, l2: float, coef: Array, intercept: Array
+    ) -> tuple[float, Array, Array]:
+        """Objective and its gradients in coef (C x D) and intercept (C)."""
+        objective = self._objective(self._checked(corruption), l2)
+        value, g_W, g_b = objective.loss_gradient(np.asarray(coef, dtype=float).T, np.asarray(intercept, dtype=float))
+        return value, g_W.T, g_b
+
+    def loo(self, corruption: Corruption | str | None, l2: float, method: str = "exact") -> Array:
+        """Leave-one-out predictions of the quadratic loss, N x C; `method` is "exact" or "paper"."""
+        if self.loss_name != "quadratic":
+            raise ValueError("leave-one-out predictions exist for loss='quadratic' only")
+        return leave_one_out(self.X, self._targets(), self._checked(corruption), l2, self.fit_intercept, method)
+
+    # -- pieces ---------------------------------------------------------------------------------------------
+    def _checked(self, corruption: Corruption | str | None) -> Corruption:
+        corruption = resolve(corruption)
+        corruption.check_parameters(self.X.shape[1])
+        corruption.check_data(self.X)
+        return corruption
+
+    def _loss(self, corruption: Corruption) -> Loss:
+        """The loss; the uncorrupted logistic loss is the same in every form, so it takes the cheapest."""
+        options = self.options
+        if all(isinstance(family, Identity) for _, family in corruption.split(self.X.shape[1])):
+            options = {"surrogate": "jensen", "multiclass": "shared"}
+        return make_loss(self.loss_name, self.n_classes, **options)
+
+    def _objective(self, corruption: Corruption, l2: float) -> Objective:
+        loss = self._loss(corruption)
+        key = (structure(corruption, self.X.shape[1]), loss.grouped, loss.width, loss.entrywise)
+        if key not in self._designs:
+            labels = self.y if loss.grouped else None
+            self._designs[key] = Design(self.X, corruption, labels, loss.width, self.codes, loss.entrywise)
+        targets = self._targets() if self.loss_name == "quadratic" else self.y
+        batches = [
+            Batch(block, self.weights[block.rows], targets[block.rows])
+            for block in self._designs[key].blocks(corruption)
+        ]
+        means = self._class_means(corruption) if loss.uses_class_means else None
+        return Objective(loss, batches, l2, means, self.X.shape[1])
+
+    def _targets(self) -> Array:
+        """-1/+1, a column a class (one for two classes), or the regression's targets."""
+        if self.n_classes == 0:
+            return self.y.astype(float).reshape(len(self.y), -1)
+        if self.n_classes == 2:
+            return np.where(self.y == 1, 1.0, -1.0)[:, None]
+        return np.where(self.y[:, None] == np.arange(self.n_classes), 1.0, -1.0)
+
+    def _class_means(self, corruption: Corruption) -> Array:
+        """sum_n weight_n E[x~_n] by class (D x K), and below them the weight of each class."""
+        member = np.where(self.y[:, None] == np.arange(self.n_classes), self.weights[:, None], 0.0)
+        offset, C = corruption.mean_map(self.X.shape[1])
+        share = member.sum(axis=0)
+        sums = C.T @ np.asarray(corruption.prepare(self.X).T @ member) + np.outer(offset, share)
+        return np.vstack([sums, share])
+
+    def _system(self, corruption: Corruption) -> QuadraticSystem:
+        X = corruption.prepare(self.X)
+        key = "as is" if X is self.X else structure(corruption, self.X.shape[1])
+        if key not in self._systems:
+            self._systems[key] = QuadraticSystem(X, self._targets(), self.weights, self.fit_intercept)
+        return self._systems[key]
+
+    def _weight_limit(self, corruption: Corruption, loss: Loss) -> Array:
+        limit = np.full(self.X.shape[1], np.inf)
+        for columns, family in corruption.split(self.X.shape[1]):
+            limit[columns] = family.weight_limit()
+        return limit * (_INSIDE / loss.spread)

@@ -1,0 +1,247 @@
+"""Solvers: L-BFGS for any objective, and the closed form of the quadratic loss with its leave-one-out errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+import scipy.sparse as sp
+from scipy.optimize import Bounds, minimize
+
+from mcf_cli.core.families import Array, Corruption
+from mcf_cli.core.losses import Objective
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Weights W (D x C) and biases b with how they were reached."""
+
+    W: Array
+    b: Array
+    n_iter: int
+    converged: bool
+    message: str
+
+
+def lbfgs(
+    objective: Objective, W: Array, b: Array, fit_intercept: bool, limit: Any, max_iter: int, tol: float
+) -> Outcome:
+    """Minimise the objective from (W, b); stops when no gradient entry exceeds tol. |W| stays within `limit`."""
+    D, C = objective.shape
+
+    def unpack(theta: Array) -> tuple[Array, Array]:
+        return theta[: D * C].reshape(D, C), theta[D * C :] if fit_intercept else np.zeros(C)
+
+    def value_and_gradient(theta: Array) -> tuple[float, Array]:
+        value, g_W, g_b = objective.loss_gradient(*unpack(theta))
+        return value, np.concatenate([g_W.ravel(), g_b]) if fit_intercept else g_W.ravel()
+
+    start = np.concatenate([W.ravel(), b]) if fit_intercept else W.ravel()
+    bounds = None
+    if np.isfinite(limit).any():
+        reach = np.repeat(np.broadcast_to(limit, D), C)
+        reach = np.concatenate([reach, np.full(C, np.inf)]) if fit_intercept else reach
+        bounds = Bounds(-reach, reach)
+        start = np.clip(start, -reach, reach)
+    result = minimize(
+        value_and_gradient,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps, "maxls": 50},
+    )
+    W, b = unpack(result.x)
+    return Outcome(W, b, int(result.nit), bool(result.success), str(result.message))
+
+
+class QuadraticSystem:
+    """Least squares under corruption, Eq. optimal_w_lls, for many corruptions and l2 on the same data.
+
+    With weights u_n^2 that sum to 1, mean m_n = x_n C + offset and R = sum_n u_n^2 Cov[x~_n] + l2 I, the solution is
+    W = (A'A + R)^-1 A'Y with rows A_n = u_n (m_n - mean). The Gram matrix of X is made once; only C and R change.
+    """
+
+    def __init__(self, X: Any, Y: Array, weights: Array, fit_intercept: bool):
+        self.X, self.Y, self.weights, self.fit_intercept = X, Y, weights, fit_intercept
+        self.x_mean = np.asarray(X.T @ weights).ravel()
+        self.y_mean = weights @ Y if fit_intercept else np.zeros(Y.shape[1])
+        self.moment = np.asarray(X.T @ (weights[:, None] * (Y - self.y_mean)))
+
+    @cached_property
+    def gram(self) -> Array:
+        """X' diag(weights) X, D x D. Dense chunks of rows go through BLAS unless X is very sparse."""
+        X, D = self.X, self.X.shape[1]
+        if sp.issparse(X) and X.nnz < 0.02 * X.shape[0] * D:
+            return (X.T @ X.multiply(self.weights[:, None])).toarray()
+        total = np.zeros((D, D))
+        for start in range(0, X.shape[0], 2048):
+            rows = slice(start, start + 2048)
+            chunk = X[rows].toarray() if sp.issparse(X) else X[rows]
+            total += chunk.T @ (self.weights[rows, None] * chunk)
+        return total
+
+    def solve(self, corruption: Corruption, l2: float, method: str = "auto") -> Outcome:
+        """The minimiser, by Cholesky of the smaller system ("direct") or by conjugate gradients ("cg").
+
+        Both reach it to near machine precision; "auto" takes conjugate gradients for large sparse data, where the
+        corruption itself makes the system well conditioned. Where the minimiser is not unique, the shortest one.
+        """
+        terms = _Terms(self, corruption, l2)
+        if method == "auto":
+            small = min(self.X.shape) <= 1024 or not sp.issparse(self.X)
+            method = "direct" if small or not terms.diagonal or terms.unregularised else "cg"
+        n_iter, converged, message = 1, True, "closed form"
+        if method == "cg":
+            W, n_iter, converged = terms.conjugate_gradients()
+            message = f"conjugate gradients, {n_iter} iterations"
+        elif self.X.shape[1] <= self.X.shape[0]:
+            W = terms.primal()
+        else:
+            W = terms.dual()
+        b = self.y_mean - terms.mean @ W if self.fit_intercept else np.zeros(W.shape[1])
+        return Outcome(W, b, n_iter, converged, message)
+
+
+class _Terms:
+    """The terms of one system: the mean map C, the shift of the rows of A, and the regulariser R."""
+
+    def __init__(self, system: QuadraticSystem, corruption: Corruption, l2: float):
+        self.system = system
+        D = system.X.shape[1]
+        offset, self.C = corruption.mean_map(D)
+        through = system.x_mean @ self.C
+        self.mean = through + offset
+        self.shift = through if system.fit_intercept else -offset
+        self.R = corruption.covariance_sum(system.X, system.weights) + l2 * sp.eye_array(D, format="csr")
+        self.moment = self.C.T @ system.moment
+        if not system.fit_intercept:
+            self.moment = self.moment + np.outer(offset, system.weights @ system.Y)
+        off_diagonal = sp.coo_matrix(self.R)
+        self.diagonal = not (off_diagonal.row != off_diagonal.col).any() and self.C.nnz <= D
+        self.scale = self.C.diagonal()
+
+    @cached_property
+    def column_squares(self) -> Array:
+        """diag(A'A), for a diagonal C."""
+        X, weights = self.system.X, self.system.weights
+        squares = X.multiply(X) if sp.issparse(X) else X * X
+        through = self.system.x_mean * self.scale
+        return self.scale**2 * np.asarray(squares.T @ weights).ravel() - 2 * self.shift * through + self.shift**2
+
+    @property
+    def unregularised(self) -> bool:
+        """Some column that varies has no regulariser: only the direct solvers give the shortest solution."""
+        r = self.R.diagonal()
+        return bool(((r <= 0.0) & (self.column_squares > 1e-14)).any())
+
+    def apply(self, V: Array) -> Array:
+        """(A'A + R) V."""
+        u2 = self.system.weights[:, None]
+        scores = self.system.X @ (self.C @ V) - self.shift @ V
+        scores *= u2
+        return self.C.T @ (self.system.X.T @ scores) - np.outer(self.shift, scores.sum(axis=0)) + self.R @ V
+
+    def primal(self) -> Array:
+        """D x D."""
+        gram = self.system.gram
+        A = self.C.T @ (self.C.T @ gram).T
+        through = self.C.T @ self.system.x_mean
+        A -= np.outer(through, self.shift)
+        A -= np.outer(self.shift, through)
+        A += np.outer(self.shift, self.shift)
+        R = sp.coo_matrix(self.R)
+        A[R.row, R.col] += R.data
+        return solve_symmetric(A, self.moment)
+
+    def rotated(self) -> tuple[sp.csr_matrix, Array]:
+        """R = V diag(r) V': V is the identity unless blocks covary."""
+        D = self.R.shape[0]
+        if self.diagonal:
+            return sp.eye_array(D, format="csr"), self.R.diagonal().copy()
+        r, blocks, order = np.empty(D), [], []
+        n_blocks, labels = sp.csgraph.connected_components(self.R, directed=False)
+        for block in range(n_blocks):
+            columns = np.flatnonzero(labels == block)
+            values, vectors = la.eigh(self.R[columns][:, columns].toarray())
+            r[len(order) : len(order) + len(columns)] = np.where(values > 1e-14 * values[-1], values, 0.0)
+            blocks.append(vectors)
+            order.extend(columns)
+        V = sp.block_diag(blocks, format="csr")
+        back = sp.csr_matrix((np.ones(D), (order, np.arange(D))), shape=(D, D))
+        return back @ V, r
+
+    def kernel(self) -> tuple[Array, sp.csr_matrix, Array]:
+        """A R^-1 A' (N x N), the rotation V and the eigenvalues r of R; A A' and r = 1 where R is zero throughout.
+
+        A direction that varies without any regulariser among others that have one gets a negligible one.
+        """
+        system = self.system
+        V, r = self.rotated()
+        top = r.max(initial=0.0)
+        r = np.ones_like(r) if top <= 0.0 else np.maximum(r, 1e-12 * top)
+        u = np.sqrt(system.weights)
+        root = self.C @ V @ sp.diags_array(1.0 / np.sqrt(r))
+        B = system.X @ root
+        B = sp.csr_matrix(B).multiply(u[:, None]).tocsr() if sp.issparse(B) else u[:, None] * B
+        shift = (self.shift @ V) / np.sqrt(r)
+        K = B @ B.T
+        K = K.toarray() if sp.issparse(K) else K
+        a = B @ shift
+        K -= np.outer(a, u)
+        K -= np.outer(u, a)
+        K += (shift @ shift) * np.outer(u, u)
+        return K, V, r
+
+    def back_to_weights(self, alpha: Array, V: sp.csr_matrix, r: Array) -> Array:
+        """R^-1 A' alpha."""
+        scaled = np.sqrt(self.system.weights)[:, None] * alpha
+        through = self.C.T @ np.asarray(self.system.X.T @ scaled) - np.outer(self.shift, scaled.sum(axis=0))
+        return V @ ((V.T @ through) / r[:, None])
+
+    def dual(self) -> Array:
+        """N x N, through Woodbury's identity."""
+        K, V, r = self.kernel()
+        if self.R.diagonal().any():
+            K[np.diag_indices_from(K)] += 1.0
+        target = np.sqrt(self.system.weights)[:, None] * (self.system.Y - self.system.y_mean)
+        return self.back_to_weights(solve_symmetric(K, target), V, r)
+
+    def conjugate_gradients(self, tol: float = 1e-10, max_iter: int = 2000) -> tuple[Array, int, bool]:
+        """Preconditioned by the diagonal, all columns at once, for diagonal R and C."""
+        diagonal = self.column_squares + self.R.diagonal()
+        M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)[:, None]
+        W = np.zeros_like(self.moment)
+        residual = self.moment.copy()
+        direction = z = M * residual
+        rz = (residual * z).sum(axis=0)
+        stop = tol**2 * rz
+        for n_iter in range(max_iter):
+            if (rz <= stop).all():
+                return W, n_iter, True
+            image = self.apply(direction)
+            curvature = (direction * image).sum(axis=0)
+            step = np.divide(rz, curvature, out=np.zeros_like(rz), where=(curvature > 0.0) & (rz > stop))
+            W += step * direction
+            residual -= step * image
+            z = M * residual
+            rz, previous = (residual * z).sum(axis=0), rz
+            direction = z + np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0.0) * direction
+        return W, max_iter, False
+
+
+def solve_symmetric(A: Array, B: Array) -> Array:
+    """A^-1 B for a positive semi-definite A: Cholesky, or the shortest least-squares solution when A is singular."""
+    try:
+        factor = la.cho_factor(A, lower=True, check_finite=False)
+        pivots = np.diagonal(factor[0])
+        if pivots.min() > 1e-7 * pivots.max():
+            return la.cho_solve(factor, B, check_finite=False)
+    except la.LinAlgError:
+        pass
+    values, vectors = la.eigh(A, check_finite=False)
+    kept = values > max(A.shape[0] * np.finfo(float).eps, 1e-13) * max(values[-1], 0.0)
+    return vectors[:, kept] @ ((vectors[:, kept].T @ B) / values[kept, None])
