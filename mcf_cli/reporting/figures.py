@@ -1,0 +1,357 @@
+"""One plotting function for each figure of the paper: tidy rows in, a matplotlib ``Figure`` out.
+
+    figure = draw(rows, paper_figure=3)        # or draw(rows): the kind is read off the rows
+    save(figure, "results/fig3/figure")        # figure.png and figure.svg
+
+``rows`` is a DataFrame with the columns of rows.csv. Failed rows are left out; pass a ``warning`` such as
+"PARTIAL 12/50" when some are missing. Titles mark data that is not the paper's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mcf_cli.reporting import panels as part
+from mcf_cli.reporting.nightmare import fig9_nightmare
+from mcf_cli.reporting.series import (
+    CORRUPTIONS,
+    SURROGATE_NAMES,
+    datasets_in,
+    in_order,
+    of_dataset,
+    summary,
+    tidy,
+    varying,
+)
+from mcf_cli.reporting.style import (
+    BLACK,
+    CYCLE,
+    LOSSES,
+    SURROGATES,
+    Look,
+    cycle_look,
+    loss_look,
+    save,
+    surrogate_look,
+)
+
+__all__ = ["FIGURES", "draw", "kind_of", "save"]
+LIMIT_MARKER = {"linestyle": "", "markersize": 11, "markeredgecolor": BLACK}
+
+
+@part.styled
+def fig1_bounds(rows: pd.DataFrame) -> Figure:
+    """Figure 1: variational bounds on the expected logistic loss under blankout, one curve a lambda."""
+    exact, bounds = tidy(rows, "expected_loss"), tidy(rows, "bound")
+    levels = sorted(set(exact["q"]) | set(bounds["q"]))
+    figure, all_axes = part.panels(len(levels), columns=2, size=(4.6, 3.3))
+    for axes, q in zip(all_axes, levels, strict=True):
+        for number, (lam, bound) in enumerate(bounds[bounds["q"] == q].groupby("lam")):
+            label = rf"$\lambda$ = {lam:g}" + (" (Jensen)" if lam == 0 else "")
+            look = {"color": CYCLE[number % 5], "linestyle": _dashes(number), "label": label}
+            axes.plot(*_line(bound, "margin"), **look)
+        here = exact[exact["q"] == q]
+        axes.plot(*_line(here, "margin"), color=BLACK, linewidth=2.4, label="expected loss", zorder=1)
+        axes.set_title(f"Blankout, q = {q:g}")
+        axes.set_xlabel(r"Margin $y\,w\,x$")
+        axes.set_ylabel("Loss")
+        axes.set_ylim(0, None)
+        axes.legend()
+    return figure
+
+
+def _line(frame: pd.DataFrame, x: str) -> tuple[pd.Series, pd.Series]:
+    frame = frame.sort_values(x)
+    return frame[x], frame["value"]
+
+
+def _dashes(number: int) -> str | tuple:
+    return ["-", (0, (6, 1.5)), (0, (3, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.5))][number % 5]
+
+
+@part.styled
+def fig3_q_sweep(rows: pd.DataFrame, closeup: bool = False) -> Figure:
+    """Figure 3: error against the blankout level, one panel a data set; Poisson and q = 0 as levels."""
+    frame = tidy(rows)
+    pairs = datasets_in(frame)
+    figure, all_axes = part.panels(len(pairs), columns=2 if len(pairs) in (1, 2, 4) else 3)
+    for number, (axes, pair) in enumerate(zip(all_axes, pairs, strict=True)):
+        here = of_dataset(frame, pair)
+        for name in in_order(here["curve"], tuple(LOSSES)):
+            _sweep_curve(axes, here[here["curve"] == name], name, baseline=not closeup)
+        part.title(axes, pair)
+        part.error_axis(axes, number % _columns(all_axes) == 0)
+        axes.set_xlabel("Corruption level q")
+    curves = in_order(frame["curve"], tuple(LOSSES))
+    part.legend_below(figure, part.loss_handles(curves), _sweep_families(frame, closeup))
+    return figure
+
+
+def fig4_closeup(rows: pd.DataFrame) -> Figure:
+    """Figure 4: the same for q from 0.9 on, where the error rises."""
+    return fig3_q_sweep(rows[pd.to_numeric(rows["q"], errors="coerce") >= 0.9], closeup=True)
+
+
+def _sweep_curve(axes: Axes, rows: pd.DataFrame, name: str, baseline: bool) -> None:
+    """One loss: a curve for each corruption that has a level, thin lines for what has none."""
+    plain = rows[(rows["corruption"] == "none") | ((rows["corruption"] == "blankout") & (rows["q"] == 0))]
+    if baseline and len(plain):
+        part.level(axes, plain["value"].mean(), loss_look(name, "none"), alpha=0.55)
+    for corruption, group in rows[rows["corruption"] != "none"].groupby("corruption", sort=False):
+        table = summary(group, "q")
+        family = "mcf" if corruption in ("blankout", "dropout") else "other"
+        if table["q"].isna().all():
+            part.level(axes, table["mean"].mean(), loss_look(name, "other"))
+        else:
+            part.curve(axes, table["q"], table, loss_look(name, family), "se")
+
+
+def _sweep_families(frame: pd.DataFrame, closeup: bool) -> list:
+    present = set(frame["corruption"])
+    handles = [
+        part.family_handle(f"MCF, {CORRUPTIONS[name]}", "mcf" if name in ("blankout", "dropout") else "other")
+        for name in CORRUPTIONS
+        if name in present
+    ]
+    return handles if closeup else [*handles, part.family_handle("plain (q = 0)", "none")]
+
+
+def _columns(all_axes: list[Axes]) -> int:
+    return all_axes[0].get_gridspec().ncols
+
+
+@part.styled
+def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
+    """Figure 5: error against training-set size, mean and standard deviation; a panel a data set and loss."""
+    frame = tidy(rows)
+    pairs, curves = datasets_in(frame), in_order(frame["curve"], tuple(LOSSES))
+    figure, all_axes = part.panels(len(pairs) * len(curves), columns=len(curves), size=(2.7, 2.5))
+    for number, axes in enumerate(all_axes):
+        pair, name = pairs[number // len(curves)], curves[number % len(curves)]
+        here = of_dataset(frame, pair)
+        for corruption, group in here[here["curve"] == name].groupby("corruption", sort=False):
+            table = summary(group, "train_size")
+            part.curve(axes, table["train_size"], table, loss_look(name, _family(corruption)), "sd")
+        part.title(axes, pair, part.curve_label(name).lower())
+        part.error_axis(axes, number % len(curves) == 0)
+        axes.set_xlabel("Training examples")
+        _size_axis(axes, here["train_size"])
+        axes.set_ylim(*_row_limits(here))
+    _legend_of_families(figure, frame)
+    return figure
+
+
+def _row_limits(rows: pd.DataFrame) -> tuple[float, float]:
+    """One error scale for all losses of a data set."""
+    values = part.PERCENT * rows["value"]
+    margin = 0.06 * (values.max() - values.min() or 1.0)
+    return max(0.0, values.min() - margin), values.max() + margin
+
+
+def _size_axis(axes: Axes, sizes: pd.Series) -> None:
+    """A logarithmic axis when the sizes span more than a factor of eight, each size with its number."""
+    if sizes.max() > 8 * sizes.min():
+        axes.set_xscale("log")
+        ticks = part.thinned(sizes, 6)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+
+
+def _family(corruption: str) -> str:
+    return {"none": "none", "blankout": "mcf", "dropout": "mcf"}.get(corruption, "other")
+
+
+def _legend_of_families(figure: Figure, frame: pd.DataFrame) -> None:
+    names = {"none": "plain", **{key: f"MCF, {label}" for key, label in CORRUPTIONS.items()}}
+    present = in_order(frame["corruption"], ("none", *CORRUPTIONS))
+    handles = [part.family_handle(names.get(name, name), _family(name), "o") for name in present]
+    part.legend_below(figure, handles)
+
+
+@part.styled
+def fig6_explicit(rows: pd.DataFrame) -> Figure:
+    """Figure 6: error against the number of explicit copies M; MCF, their limit, as a big marker at ∞."""
+    frame = tidy(rows)
+    combinations = [
+        (pair, corruption)
+        for pair in datasets_in(frame)
+        for corruption in in_order(of_dataset(frame, pair)["corruption"], tuple(CORRUPTIONS))
+        if corruption != "none"
+    ]
+    figure, all_axes = part.panels(len(combinations), columns=2, size=(3.6, 2.8))
+    for axes, (pair, corruption) in zip(all_axes, combinations, strict=True):
+        here = of_dataset(frame, pair)
+        for name, group in here[here["corruption"] == corruption].groupby("curve", sort=False):
+            _copies_curve(axes, group, loss_look(name))
+        part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
+        part.error_axis(axes)
+        axes.set_xlabel("Corrupted copies M")
+    looks = {name: loss_look(name) for name in in_order(frame["curve"], tuple(LOSSES))}
+    explicit = [part.handle(f"{part.curve_label(name)}, M copies", look) for name, look in looks.items()]
+    limit = [part.handle("MCF (M = ∞)", look, **LIMIT_MARKER) for look in looks.values()]
+    part.legend_below(figure, explicit + limit)
+    return figure
+
+
+def _copies_curve(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
+    table = summary(rows, "copies")
+    explicit, limit = table[np.isfinite(table["copies"])], table[np.isinf(table["copies"])]
+    part.curve(axes, explicit["copies"], explicit, look, "se")
+    axes.set_xscale("log", base=2)
+    ticks = list(part.thinned(explicit["copies"].to_numpy(), 7))
+    labels = [f"{tick:g}" for tick in ticks]
+    if len(limit):
+        infinity = 4.0 * explicit["copies"].max() if len(explicit) else 1.0
+        axes.plot([infinity], part.PERCENT * limit["mean"], **{**look.options(), **LIMIT_MARKER})
+        part.level(axes, limit["mean"].iloc[0], look, linestyle=":", alpha=0.7)
+        ticks, labels = [*ticks, infinity], [*labels, "∞"]
+    axes.set_xticks(ticks, labels)
+    axes.minorticks_off()
+
+
+@part.styled
+def fig7_surrogates(rows: pd.DataFrame) -> Figure:
+    """Figure 7: the three ways to MCF logistic loss against the blankout level."""
+    frame = tidy(rows)
+    pairs = datasets_in(frame)
+    figure, all_axes = part.panels(len(pairs))
+    surrogates = in_order(frame.loc[frame["corruption"] != "none", "surrogate"], tuple(SURROGATES))
+    for number, (axes, pair) in enumerate(zip(all_axes, pairs, strict=True)):
+        here = of_dataset(frame, pair)
+        plain = here[(here["corruption"] == "none") | (here["q"] == 0)]
+        if len(plain):
+            part.level(axes, plain["value"].mean(), loss_look("", "none"))
+        for surrogate in surrogates:
+            table = summary(here[(here["surrogate"] == surrogate) & here["q"].notna()], "q")
+            part.curve(axes, table["q"], table, surrogate_look(surrogate), "se")
+        part.title(axes, pair)
+        part.error_axis(axes, number % _columns(all_axes) == 0)
+        axes.set_xlabel("Corruption level q")
+    handles = [part.handle(SURROGATE_NAMES.get(name, name), surrogate_look(name)) for name in surrogates]
+    part.legend_below(figure, [*handles, part.family_handle("plain (q = 0)", "none")])
+    return figure
+
+
+@part.styled
+def fig8_splice(rows: pd.DataFrame) -> Figure:
+    """Figure 8: splice junctions, error and its standard error against the level; a panel a corruption."""
+    frame = tidy(rows)
+    combinations = [
+        (pair, corruption)
+        for pair in datasets_in(frame)
+        for corruption in in_order(of_dataset(frame, pair)["corruption"], tuple(CORRUPTIONS))
+        if corruption != "none"
+    ]
+    figure, all_axes = part.panels(len(combinations), columns=2, size=(3.6, 2.8))
+    for axes, (pair, corruption) in zip(all_axes, combinations, strict=True):
+        here = of_dataset(frame, pair)
+        for name in in_order(here["curve"], tuple(LOSSES)):
+            group = here[here["curve"] == name]
+            _splice_curve(axes, group[group["corruption"].isin([corruption, "none"])], loss_look(name))
+        part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
+        part.error_axis(axes)
+        axes.set_xlabel("Corruption level q")
+    curves = in_order(frame["curve"], tuple(LOSSES))
+    plain = part.family_handle("plain (q = 0), ± standard error", "none")
+    part.legend_below(figure, [*part.loss_handles(curves), plain])
+    return figure
+
+
+def _splice_curve(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
+    table = summary(rows.assign(q=rows["q"].fillna(0.0)), "q")
+    part.curve(axes, table["q"], table, look, "se")
+    start = table[table["q"] == 0]
+    if len(start):
+        mean, spread = start["mean"].iloc[0], start["se"].iloc[0]
+        part.level(axes, mean, loss_look("", "none"))
+        band = (part.PERCENT * (mean - spread), part.PERCENT * (mean + spread))
+        axes.axhspan(*band, color=look.colour, alpha=0.12, linewidth=0, zorder=1)
+
+
+@part.styled
+def sweep(rows: pd.DataFrame) -> Figure:
+    """Any other experiment: test error against whatever varies most, one curve a method."""
+    frame = tidy(rows)
+    x = varying(frame) or "l2"
+    pairs = datasets_in(frame)
+    figure, all_axes = part.panels(len(pairs))
+    order = list(dict.fromkeys(frame["method"]))
+    for axes, pair in zip(all_axes, pairs, strict=True):
+        for method, group in of_dataset(frame, pair).groupby("method", sort=False):
+            table = summary(group.assign(**{x: group[x].fillna(0.0)}), x)
+            part.curve(axes, table[x], table, cycle_look(order.index(method)), "se")
+        part.title(axes, pair)
+        part.error_axis(axes)
+        axes.set_xlabel(x.replace("_", " "))
+    handles = [part.handle(method, cycle_look(number)) for number, method in enumerate(order)]
+    part.legend_below(figure, handles)
+    return figure
+
+
+@part.styled
+def methods(rows: pd.DataFrame) -> Figure:
+    """When nothing varies but the method: one error a method, the best at the top."""
+    frame = tidy(rows)
+    pairs = datasets_in(frame)
+    tallest = max((of_dataset(frame, pair)["method"].nunique() for pair in pairs), default=1)
+    figure, all_axes = part.panels(len(pairs), size=(4.6, 0.8 + 0.24 * tallest))
+    for axes, pair in zip(all_axes, pairs, strict=True):
+        here = of_dataset(frame, pair)
+        table = summary(here, ["method", "curve", "corruption", "penalty"])
+        table = table.sort_values("mean", ascending=False, ignore_index=True)
+        for place, line in table.iterrows():
+            look = loss_look(line["curve"], _family(line["corruption"]))
+            point = {**look.options(), "linestyle": "", "capsize": 2, "markersize": 6}
+            axes.errorbar(part.PERCENT * line["mean"], place, xerr=part.PERCENT * line["se"], **point)
+        axes.set_yticks(range(len(table)), table["method"])
+        deleted = here["deletion"].dropna().unique()
+        part.title(axes, pair, f"{100 * deleted[0]:g}% deleted" if len(deleted) == 1 else "")
+        axes.set_xlabel("Test error (%)")
+    return figure
+
+
+FIGURES: dict[int, Callable[..., Figure]] = {
+    1: fig1_bounds,
+    3: fig3_q_sweep,
+    4: fig4_closeup,
+    5: fig5_learning_curve,
+    6: fig6_explicit,
+    7: fig7_surrogates,
+    8: fig8_splice,
+    9: fig9_nightmare,
+}
+
+
+def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
+    """The plotting function that suits the rows, whatever they are called."""
+    metrics = set(rows["metric"])
+    if metrics & {"bound", "expected_loss"}:
+        return fig1_bounds
+    frame = tidy(rows)
+    for column, function in (
+        ("deletion", fig9_nightmare),
+        ("copies", fig6_explicit),
+        ("train_size", fig5_learning_curve),
+    ):
+        if frame[column].nunique() > 1:
+            return function
+    if frame["surrogate"].replace("", np.nan).nunique() > 1:
+        return fig7_surrogates
+    if frame["fold"].notna().any() and frame["q"].nunique() > 1:
+        return fig8_splice
+    if frame["q"].nunique() > 1 and frame["deletion"].isna().all():
+        return fig3_q_sweep
+    return sweep if varying(frame) else methods
+
+
+def draw(rows: pd.DataFrame, paper_figure: int | None = None, *, warning: str = "", **options) -> Figure:
+    """The figure of the paper with that number, or the one that suits the rows."""
+    function = FIGURES.get(paper_figure) or kind_of(rows)
+    figure = function(rows, **options)
+    part.note(figure, warning)
+    return figure

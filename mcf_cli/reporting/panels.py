@@ -1,0 +1,121 @@
+"""The parts that figures are built from: panels, curves with their spread, legends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from mcf_cli.reporting.series import curve_label, dataset_label
+from mcf_cli.reporting.style import GREY, LINES, Look, loss_look, style
+
+PERCENT = 100.0
+LONE = (5.2, 3.4)  # inches; a panel that stands alone may be larger
+LEGEND_COLUMN = 1.55  # inches that an entry of a legend takes
+EMPTY = "No finished rows to draw yet."
+
+
+def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+    """Run a plotting function in the project's style."""
+
+    @wraps(draw)
+    def inside(*args: object, **options: object) -> Figure:
+        with style():
+            return draw(*args, **options)
+
+    return inside
+
+
+def panels(count: int, columns: int = 2, size: tuple[float, float] = (3.4, 2.6)) -> tuple[Figure, list[Axes]]:
+    """A figure with ``count`` panels of ``size`` inches, row by row; without any, a figure that says so."""
+    if count == 0:
+        figure = Figure(figsize=(5.0, 1.2))
+        figure.text(0.5, 0.5, EMPTY, ha="center", va="center", color=GREY)
+        return figure, []
+    if count == 1:
+        size = (max(size[0], LONE[0]), max(size[1], LONE[1]))
+    columns = min(columns, count)
+    lines = -(-count // columns)
+    figure = Figure(figsize=(size[0] * columns, size[1] * lines + 0.5))
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, list(axes[:count])
+
+
+def curve(
+    axes: Axes, x: pd.Series, table: pd.DataFrame, look: Look, spread: str | None = None, **more
+) -> None:
+    """A line of mean errors in per cent, with ``spread`` (sd or se) as bars where there is any."""
+    y = PERCENT * table["mean"]
+    bars = PERCENT * table[spread] if spread and (table[spread] > 0).any() else None
+    axes.errorbar(x, y, yerr=bars, capsize=2, elinewidth=0.9, **{**look.options(), **more})
+
+
+def level(axes: Axes, value: float, look: Look, **more) -> None:
+    """A thin horizontal line at an error that does not depend on x."""
+    colour, line = look.colour, look.line
+    options = {"color": colour, "linestyle": line, "linewidth": 1.1, "alpha": 0.8, "zorder": 1.5}
+    axes.axhline(PERCENT * value, **{**options, **more})
+
+
+def error_axis(axes: Axes, first_column: bool = True) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    if first_column:
+        axes.set_ylabel("Test error (%)")
+
+
+def title(axes: Axes, pair: tuple[str, str], more: str = "") -> None:
+    """The data set, marked when it is not the paper's."""
+    axes.set_title(dataset_label(*pair) + (f", {more}" if more else ""))
+
+
+def loss_handles(curves: list[str], family: str = "mcf") -> list[Line2D]:
+    return [handle(curve_label(name), loss_look(name, family)) for name in curves]
+
+
+def handle(label: str, look: Look, **more) -> Line2D:
+    return Line2D([], [], label=label, **{**look.options(), **more})
+
+
+def family_handle(label: str, family: str, marker: str = "") -> Line2D:
+    """A grey line that stands for a family of methods, whatever the loss."""
+    face = GREY if family in ("mcf", "other") else "white"
+    return Line2D(
+        [], [], label=label, color=GREY, linestyle=LINES[family], marker=marker, markerfacecolor=face
+    )
+
+
+def legend_below(figure: Figure, *rows: list[Line2D]) -> None:
+    """A legend under all panels, each row of handles on lines of its own."""
+    fit = max(1, int(figure.get_figwidth() / LEGEND_COLUMN))
+    columns = min(fit, max((len(row) for row in rows), default=0))
+    lines = [row[i : i + columns] for row in rows for i in range(0, len(row), columns or 1)]
+    if not lines:
+        return
+    blank = Line2D([], [], linestyle="", label=" ")
+    padded = [line + [blank] * (columns - len(line)) for line in lines]
+    # matplotlib fills a legend column by column; this order makes it read row by row.
+    figure.legend(
+        handles=[h for group in zip(*padded, strict=True) for h in group],
+        loc="outside lower center",
+        ncols=columns,
+    )
+
+
+def note(figure: Figure, text: str) -> None:
+    """A warning in the top right corner (``PARTIAL 12/50``), so that no one takes a part for the whole."""
+    if text:
+        figure.suptitle(text, x=0.995, ha="right", color="#B00020", fontsize=8, weight="bold")
+
+
+def thinned(values: np.ndarray, most: int = 8) -> np.ndarray:
+    """At most ``most`` of the values, for ticks and sample images."""
+    values = np.asarray(sorted(set(values)))
+    return values if len(values) <= most else values[:: -(-len(values) // most)]

@@ -1,0 +1,163 @@
+"""From tidy rows to named series: what a curve is, what it is called, and its mean and spread.
+
+Figures and tables read rows only through this module, so a method has one name everywhere.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+OPTIONAL = (
+    *("surrogate", "multiclass", "penalty", "q", "budget", "l2", "deletion", "train_size", "copies"),
+    *("lam", "margin", "repeat", "fold"),
+)
+NUMERIC = ("q", "budget", "l2", "deletion", "train_size", "copies", "lam", "margin", "value")
+LINE = ("dataset", "data_source", "curve", "family")
+LOSS_ORDER = ("quadratic", "exponential", "logistic", "logistic shared", "hinge", "fdrop")
+DATASETS = {
+    "amazon-books": "Amazon books",
+    "amazon-dvd": "Amazon DVD",
+    "amazon-electronics": "Amazon electronics",
+    "amazon-kitchen": "Amazon kitchen",
+    "reuters": "Reuters",
+    "dmoz": "DMOZ",
+    "mnist": "MNIST",
+    "cifar10": "CIFAR-10",
+    "splice": "Splice",
+}
+SOURCE_MARKS = {"builtin": "built-in data", "substitute": "substitute", "user": "own data"}
+CORRUPTIONS = {
+    "blankout": "blankout",
+    "dropout": "blankout (biased)",
+    "poisson": "Poisson",
+    "multinomial": "multinomial",
+    "gaussian": "Gaussian",
+    "laplace": "Laplace",
+    "bitswap": "bit-swap",
+}
+SURROGATE_NAMES = {
+    "quadratic": "quadratic approximation",
+    "jensen": "Jensen's bound",
+    "variational": "variational bound",
+}
+
+
+def tidy(rows: pd.DataFrame, metric: str | None = "test_error") -> pd.DataFrame:
+    """The finished rows of one metric, with every optional column there and numbers as numbers.
+
+    ``copies`` "inf" (the marginalised limit) becomes infinity. The curve's name stands in ``curve``.
+    """
+    frame = rows.reindex(columns=[*rows.columns, *(c for c in OPTIONAL if c not in rows.columns)])
+    if "status" in frame:
+        frame = frame[frame["status"].fillna("ok") == "ok"]
+    if metric is not None:
+        frame = frame[frame["metric"] == metric]
+    frame = frame.copy()
+    for column in NUMERIC:
+        frame[column] = pd.to_numeric(frame[column], errors="coerce")
+    for column in ("loss", "corruption", "surrogate", "multiclass", "penalty"):
+        frame[column] = (frame[column] if column in frame else pd.Series(index=frame.index)).astype(object)
+        frame[column] = frame[column].where(frame[column].notna(), "")
+    frame["corruption"] = frame["corruption"].replace("", "none")
+    frame["curve"] = [curve_name(row) for row in frame.itertuples()]
+    frame["family"] = [family_name(row) for row in frame.itertuples()]
+    frame["method"] = [f"{curve_label(row.curve)}, {row.family}" for row in frame.itertuples()]
+    return frame
+
+
+def curve_name(row: object) -> str:
+    """The loss as figures tell it apart: FDROP is its own, and so is the shared multi-class logistic form."""
+    if row.corruption == "fdrop":
+        return "fdrop"
+    if row.loss == "logistic" and row.multiclass == "shared":
+        return "logistic shared"
+    return str(row.loss)
+
+
+def family_name(row: object) -> str:
+    """What is done with the loss: ``plain, l2``, ``MCF, blankout``, ``worst case``."""
+    if row.corruption == "fdrop":
+        return "worst case"
+    if row.corruption == "none":
+        return f"plain, {row.penalty or 'l2'}"
+    corruption = CORRUPTIONS.get(row.corruption, row.corruption)
+    if pd.notna(row.copies):
+        return f"{corruption}, M copies"
+    name = f"MCF, {corruption}"
+    return f"{name}, {SURROGATE_NAMES[row.surrogate]}" if row.surrogate in SURROGATE_NAMES else name
+
+
+def curve_label(curve: str) -> str:
+    """``logistic shared`` -> ``Logistic (shared)``."""
+    special = {"fdrop": "FDROP", "logistic shared": "Logistic (shared)"}
+    return special.get(curve, curve.capitalize())
+
+
+def dataset_label(name: str, source: str) -> str:
+    """The data set's name as a title; whatever is not the paper's own data says so."""
+    bare = str(name).removeprefix("builtin-")
+    label = DATASETS.get(bare, bare.replace("-", " ").replace("_", " "))
+    label = label[:1].upper() + label[1:]
+    mark = SOURCE_MARKS.get(source)
+    return f"{label} ({mark})" if mark else label
+
+
+def datasets_in(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """(name, source) of every data set, in the order of the rows."""
+    pairs = rows[["dataset", "data_source"]].drop_duplicates()
+    return list(pairs.itertuples(index=False, name=None))
+
+
+def of_dataset(rows: pd.DataFrame, pair: tuple[str, str]) -> pd.DataFrame:
+    return rows[(rows["dataset"] == pair[0]) & (rows["data_source"] == pair[1])]
+
+
+def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
+    """Mean, standard deviation and standard error of ``value`` for each ``by``.
+
+    Folds are first averaged within their repeat: repeats are the independent runs. A single repeat of several
+    folds is spread over its folds instead.
+    """
+    keys = [by] if isinstance(by, str) else list(by)
+    runs = rows.groupby([*keys, "repeat"], dropna=False, sort=True)["value"].mean()
+    if rows["repeat"].nunique() <= 1:
+        runs = rows.set_index([*keys, "repeat"])["value"].sort_index()
+    groups = runs.groupby(level=keys, dropna=False)
+    table = groups.agg(mean="mean", sd="std", runs="count").reset_index()
+    table["se"] = table["sd"] / table["runs"] ** 0.5
+    return table.fillna({"sd": 0.0, "se": 0.0})
+
+
+def lines_in(frame: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+    """(dataset, source, curve, family) of every method: data sets as they come, plain before corrupted."""
+    distinct = frame.drop_duplicates(list(LINE))
+    curves, corruptions = list(LOSS_ORDER), ["none", "fdrop", "poisson", *CORRUPTIONS]
+    places = distinct.reset_index(drop=True).assign(
+        d=distinct["dataset"]
+        .map({name: n for n, name in enumerate(dict.fromkeys(frame["dataset"]))})
+        .to_numpy(),
+        c=[curves.index(v) if v in curves else len(curves) for v in distinct["curve"]],
+        k=[corruptions.index(v) if v in corruptions else len(corruptions) for v in distinct["corruption"]],
+    )
+    return list(
+        places.sort_values(["d", "c", "k"], kind="stable")[list(LINE)].itertuples(index=False, name=None)
+    )
+
+
+def varying(frame: pd.DataFrame) -> str | None:
+    """The quantity that an experiment runs over, None when only the method varies.
+
+    A level chosen on validation data varies too, but is no axis: the protocol's own quantities come first.
+    """
+    for column in ("copies", "deletion", "train_size", "q", "budget"):
+        if frame[column].nunique() > 1:
+            per_line = frame.groupby(["dataset", "method", "repeat", "fold"], dropna=False)[column].nunique()
+            if per_line.max() > 1:
+                return column
+    return None
+
+
+def in_order(values: pd.Series, order: list[str] | tuple[str, ...]) -> list[str]:
+    """Distinct values, the known ones in their fixed order and then the rest as they come."""
+    found = list(dict.fromkeys(values))
+    return [v for v in order if v in found] + [v for v in found if v not in order]

@@ -1,0 +1,348 @@
+"""From tidy rows to the table of an item: on screen with rich, in files as csv and markdown.
+
+    table = build(rows, paper_table=3, done=12, expected=50)
+    write(table, "results/table3/table")        # table.csv and table.md
+    console.print(rich_table(table))
+
+``table.frame`` holds numbers (errors in per cent) for csv, ``table.shown`` the same as text. The column
+``data`` says in every line what data it comes from, so a number on built-in or substitute data never stands
+unmarked, least of all beside the paper's. What is missing makes the title say PARTIAL.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as RichTable
+
+from mcf_cli.reporting.series import (
+    CORRUPTIONS,
+    LINE,
+    LOSS_ORDER,
+    SOURCE_MARKS,
+    curve_label,
+    dataset_label,
+    datasets_in,
+    in_order,
+    lines_in,
+    of_dataset,
+    summary,
+    tidy,
+    varying,
+)
+
+PERCENT = 100.0
+LEVEL_NAMES = {"q": "q", "copies": "M", "train_size": "N", "budget": "K"}
+AXIS_TITLES = {
+    "q": "corruption level q",
+    "copies": "number of corrupted copies M",
+    "deletion": "share of features deleted at test time",
+    "train_size": "number of training examples N",
+    "budget": "number of deletions K that FDROP allows for",
+}
+SCREEN_LEVELS = 5  # columns of levels that fit a terminal; files hold all of them
+# Table 3 of the paper: CIFAR-10 test errors in per cent.
+PAPER_TABLE3 = {
+    "none": {"quadratic": 32.6, "exponential": 39.7, "logistic": 32.5},
+    "poisson": {"quadratic": 29.1, "exponential": 39.5, "logistic": 30.0},
+    "blankout": {"quadratic": 32.3, "exponential": 37.9, "logistic": 29.4},
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers, the same as text, and what a reader must know about them."""
+
+    title: str
+    frame: pd.DataFrame
+    shown: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()  # the columns that run over q, M, N or the deletion
+
+
+def build(
+    rows: pd.DataFrame,
+    paper_table: int | None = None,
+    *,
+    title: str = "",
+    done: int | None = None,
+    expected: int | None = None,
+    with_paper: bool = True,
+) -> Table:
+    """The table that suits an item's rows; ``done`` of ``expected`` trials mark it PARTIAL when fewer."""
+    if paper_table == 3:
+        table = table3(rows, with_paper)
+    elif "test_error" in set(rows["metric"]):
+        table = error_table(rows)
+    elif {"bound", "expected_loss"} & set(rows["metric"]):
+        table = bounds_table(rows)
+    else:
+        table = metric_table(rows)
+    mark = partial_mark(done, expected)
+    heading = f"{mark}: {title or table.title}" if mark else title or table.title
+    frame = table.frame.assign(partial=mark) if mark else table.frame
+    notes = (*table.notes, *trouble(rows))
+    return replace(table, title=heading, frame=frame, notes=notes)
+
+
+def partial_mark(done: int | None, expected: int | None) -> str:
+    """``PARTIAL 12/50`` when fewer are done than expected, else nothing."""
+    missing = done is not None and expected is not None and done < expected
+    return f"PARTIAL {done}/{expected}" if missing else ""
+
+
+def error_table(rows: pd.DataFrame) -> Table:
+    """Test errors: a line a data set and method, a column a level of whatever varies, the best q last."""
+    frame = tidy(rows)
+    axis = varying(frame)
+    if axis is None:
+        return _single_column(frame)
+    means = summary(frame, [*LINE, axis]).set_index(list(LINE)).sort_index()
+    levels = sorted(means[axis].dropna().unique())
+    names = {level: header(axis, level) for level in levels}
+    numbers, texts = [], []
+    for line in lines_in(frame):
+        cells = means.loc[[line]]
+        number, text = _line_start(line), _line_start(line)
+        # What has no level (plain, Poisson) stands in a column of its own.
+        for level, name in [(None, f"no {axis}"), *names.items()]:
+            cell = cells[cells[axis].isna()] if level is None else cells[cells[axis] == level]
+            number |= _cell_numbers(name, cell)
+            text[name] = _cell_text(cell)
+        numbers.append(number)
+        texts.append({**text, "best": _best_text(cells, axis)})
+    title = f"Test error (%) by {AXIS_TITLES[axis]}"
+    return Table(title, _ordered(numbers), _ordered(texts), _spread_note(means), tuple(names.values()))
+
+
+def header(axis: str, level: float) -> str:
+    """The heading of a level's column."""
+    if axis == "deletion":
+        return f"{_short(PERCENT * level)}%"
+    return f"{LEVEL_NAMES[axis]}={_short(level)}"
+
+
+def _single_column(frame: pd.DataFrame) -> Table:
+    means = summary(frame, list(LINE)).set_index(list(LINE)).sort_index()
+    numbers, texts = [], []
+    for line in lines_in(frame):
+        cell = means.loc[[line]]
+        numbers.append({**_line_start(line), **_cell_numbers("test_error", cell)})
+        texts.append(
+            {**_line_start(line), "test error (%)": _cell_text(cell), "chosen": _chosen(frame, line)}
+        )
+    return Table("Test error (%)", _ordered(numbers), _ordered(texts), _spread_note(means))
+
+
+def _chosen(frame: pd.DataFrame, line: tuple[str, ...]) -> str:
+    """The penalty and the level that validation chose, where one run makes it one choice."""
+    rows = frame[(frame[list(LINE)] == list(line)).all(axis=1)]
+    if len(rows) != 1:
+        return ""
+    values = {name: rows[name].iloc[0] for name in ("q", "budget", "l2")}
+    return ", ".join(f"{LEVEL_NAMES.get(n, n)}={_short(v)}" for n, v in values.items() if pd.notna(v))
+
+
+def _line_start(line: tuple[str, str, str, str]) -> dict[str, object]:
+    dataset, source, curve, family = line
+    return {
+        "dataset": dataset_label(dataset, ""),
+        "data": SOURCE_MARKS.get(source, source),
+        "loss": curve_label(curve),
+        "method": family,
+    }
+
+
+def _cell_numbers(name: str, cell: pd.DataFrame) -> dict[str, float]:
+    """Mean, and the spread where several runs give one."""
+    if cell.empty:
+        return {name: float("nan")}
+    numbers = {name: PERCENT * cell["mean"].iloc[0]}
+    if cell["runs"].iloc[0] > 1:
+        numbers |= {f"{name} sd": PERCENT * cell["sd"].iloc[0], f"{name} se": PERCENT * cell["se"].iloc[0]}
+    return numbers
+
+
+def _cell_text(cell: pd.DataFrame) -> str:
+    if cell.empty:
+        return ""
+    text = f"{PERCENT * cell['mean'].iloc[0]:.2f}"
+    return f"{text} ± {PERCENT * cell['sd'].iloc[0]:.2f}" if cell["runs"].iloc[0] > 1 else text
+
+
+def _spread_note(means: pd.DataFrame) -> tuple[str, ...]:
+    most = int(means["runs"].max()) if len(means) else 0
+    return (f"± is the standard deviation over {most} runs",) if most > 1 else ()
+
+
+def _best_text(cells: pd.DataFrame, axis: str) -> str:
+    """The lowest error over q and where; on other axes more is simply better or worse."""
+    cells = cells[cells[axis].notna()]
+    if axis != "q" or len(cells) < 2:
+        return ""
+    best = cells.iloc[cells["mean"].argmin()]
+    return f"{PERCENT * best['mean']:.2f} at {_short(best[axis])}"
+
+
+def _ordered(lines: list[dict[str, object]]) -> pd.DataFrame:
+    """Columns in the order in which they first appear; empty ones are dropped."""
+    frame = pd.DataFrame(lines)
+    return frame.loc[:, [name for name in frame if not (frame[name].isna() | (frame[name] == "")).all()]]
+
+
+def table3(rows: pd.DataFrame, with_paper: bool = True) -> Table:
+    """Table 3's layout: no MCF, Poisson and blankout down, the losses across, the paper's number beside."""
+    frame = tidy(rows)
+    curves = in_order(frame["curve"], LOSS_ORDER)
+    names = {
+        "none": "No MCF",
+        **{key: f"{text[:1].upper()}{text[1:]} MCF" for key, text in CORRUPTIONS.items()},
+    }
+    numbers, texts = [], []
+    for pair in datasets_in(frame):
+        here = of_dataset(frame, pair)
+        start = {"dataset": dataset_label(pair[0], ""), "data": SOURCE_MARKS.get(pair[1], pair[1])}
+        for corruption in in_order(here["corruption"], ("none", "poisson", "blankout")):
+            number, text = ({**start, "method": names.get(corruption, corruption)} for _ in range(2))
+            for curve in curves:
+                label = curve_label(curve)
+                cell = here[(here["corruption"] == corruption) & (here["curve"] == curve)]
+                number[label] = PERCENT * cell["value"].mean() if len(cell) else float("nan")
+                text[label] = f"{number[label]:.1f}" if len(cell) else ""
+                published = PAPER_TABLE3.get(corruption, {}).get(curve.removesuffix(" shared"))
+                if with_paper and published is not None:
+                    number[f"{label}, paper"] = published
+                    text[f"{label}, paper"] = f"{published:.1f}"
+            numbers.append(number)
+            texts.append(text)
+    other = sorted(set(frame["data_source"]) - {"real"})
+    note = (
+        "The paper's numbers are for CIFAR-10; a line whose data is not real cannot be held against them.",
+    )
+    return Table("Test error (%)", _ordered(numbers), _ordered(texts), note if other and with_paper else ())
+
+
+def metric_table(rows: pd.DataFrame) -> Table:
+    """Anything that is not a test error (cost, leave-one-out): a line a method, a column a metric."""
+    frame = tidy(rows, metric=None)
+    keys = [*LINE, *(name for name in ("q", "l2") if frame[name].nunique() > 1)]
+    means = frame.groupby([*keys, "metric"], dropna=False, sort=False)["value"].mean().reset_index()
+    lines: dict[tuple, dict[str, object]] = {}
+    for record in means.to_dict("records"):
+        key = tuple(record[name] for name in keys)
+        levels = {name: record[name] for name in keys[len(LINE) :]}
+        line = lines.setdefault(key, {**_line_start(key[: len(LINE)]), **levels})
+        line[record["metric"].replace("_", " ")] = record["value"]
+    numbers = _ordered(list(lines.values()))
+    texts = numbers.map(lambda value: _short(value) if isinstance(value, float) else value)
+    return Table("Measurements", numbers, texts)
+
+
+def bounds_table(rows: pd.DataFrame) -> Table:
+    """Figure 1 as numbers: a line a margin, the expected loss and the bound at each lambda across."""
+    frame = tidy(rows, metric=None)
+    names = frame["lam"].map(lambda lam: "expected loss" if pd.isna(lam) else f"bound, lambda={lam:g}")
+    wide = frame.assign(name=names).pivot_table(index=["q", "margin"], columns="name", values="value")
+    wide = wide[["expected loss", *(name for name in dict.fromkeys(names) if name != "expected loss")]]
+    wide = wide.rename_axis(columns=None).reset_index()
+    whole = wide[(wide["margin"] % 1).abs() < 1e-9]
+    texts = (whole if len(whole) else wide).map(lambda value: f"{value:.4g}")
+    return Table("Expected logistic loss and its bounds", wide, texts.reset_index(drop=True))
+
+
+def trouble(rows: pd.DataFrame) -> tuple[str, ...]:
+    """What a reader should know before trusting the numbers: failures, unfinished fits, edges."""
+    notes = []
+    failed = rows[rows["status"] == "failed"]
+    if len(failed):
+        reason = f", first: {failed['reason'].iloc[0]}" if "reason" in failed else ""
+        notes.append(f"{len(failed)} failed{reason}")
+    finished = tidy(rows)
+    stopped = int((finished["converged"].astype(str).str.lower() == "false").sum())
+    if stopped:
+        notes.append(f"{stopped} of {len(finished)} fits stopped before they converged")
+    if "edge" in finished:
+        at_edge = finished["edge"].fillna("").astype(str)
+        for edge, count in at_edge[at_edge != ""].value_counts().sort_index().items():
+            notes.append(f"{count} of {len(finished)} choices lie at an edge of their grid ({edge})")
+    return tuple(notes)
+
+
+def _short(value: float) -> str:
+    if pd.isna(value):
+        return ""
+    return "∞" if value == float("inf") else f"{value:.4g}"
+
+
+def markdown(table: Table) -> str:
+    """The table as aligned markdown, with its title and notes."""
+    head = list(table.shown.columns)
+    body = [["" if pd.isna(cell) else str(cell) for cell in line] for line in table.shown.to_numpy()]
+    widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
+    right = [_is_number_column(table.shown[name]) for name in head]
+    rule = [
+        "-" * (width - 1) + ":" if last else "-" * width for width, last in zip(widths, right, strict=True)
+    ]
+    lines = [_markdown_line(line, widths, right) for line in [head, rule, *body]]
+    notes = [f"- {text}" for text in table.notes]
+    return "\n".join([f"**{table.title}**", "", *lines, *([""] + notes if notes else []), ""])
+
+
+def _markdown_line(cells: list[str], widths: list[int], right: list[bool]) -> str:
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(escaped, widths, right, strict=True)]
+    return f"| {' | '.join(padded)} |"
+
+
+def _is_number_column(column: pd.Series) -> bool:
+    cells = [str(cell) for cell in column if str(cell)]
+    return all(cell[0].isdigit() or cell[0] in "-∞" for cell in cells)
+
+
+def rich_table(table: Table) -> RichTable:
+    """The table for the screen: a section a data set, and no more levels than fit."""
+    hidden = set(table.levels) - set(_some_levels(table.levels))
+    notes = [*table.notes, *(["some levels are left out here; the files have all"] if hidden else [])]
+    shown = table.shown.drop(columns=list(hidden))
+    drawn = RichTable(
+        title=table.title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for name in shown.columns:
+        drawn.add_column(
+            str(name), justify="right" if _is_number_column(shown[name]) else "left", no_wrap=True
+        )
+    previous: list[str] = []
+    for values in shown.to_numpy():
+        line = ["" if pd.isna(cell) else str(cell) for cell in values]
+        if previous and previous[0] != line[0]:
+            drawn.add_section()
+        # A data set's name stands once, so that the eye finds where the next begins.
+        drawn.add_row(*(["", "", *line[2:]] if previous[:2] == line[:2] else line))
+        previous = line
+    return drawn
+
+
+def _some_levels(levels: tuple[str, ...]) -> list[str]:
+    """At most SCREEN_LEVELS of them, evenly spread, the first and the last among them."""
+    if len(levels) <= SCREEN_LEVELS:
+        return list(levels)
+    step = (len(levels) - 1) / (SCREEN_LEVELS - 1)
+    return [levels[round(step * number)] for number in range(SCREEN_LEVELS)]
+
+
+def write(table: Table, path: Path | str) -> tuple[Path, Path]:
+    """Write ``path``.csv and ``path``.md whole or not at all."""
+    texts = {"csv": table.frame.to_csv(index=False, lineterminator="\n"), "md": markdown(table)}
+    written = []
+    for suffix, text in texts.items():
+        target = Path(f"{path}.{suffix}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, target)
+        written.append(target)
+    return written[0], written[1]
