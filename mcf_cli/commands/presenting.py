@@ -48,12 +48,10 @@ def _write_figure(outcome: Outcome, rows: pd.DataFrame) -> None:
     config = outcome.plan.config
     if config.evaluation.protocol in ("cost", "loo"):
         return
-    options: dict[str, Any] = {}
-    if config.evaluation.protocol == "nightmare":
-        options["digit"] = sample_image(outcome.plan)
-    figure = figures.draw(
-        rows, config.paper.figure if config.paper else None, warning=outcome.partial or "", **options
-    )
+    number = config.paper.figure if config.paper else None
+    kind = figures.FIGURES.get(number) or figures.kind_of(rows)
+    options = {"digit": sample_image(outcome.plan)} if kind is figures.FIGURES[9] else {}
+    figure = figures.draw(rows, number, warning=outcome.partial or "", **options)
     figures.save(figure, outcome.folder / "figure")
 
 

@@ -45,7 +45,7 @@ def cost(params: Params, dataset: Dataset) -> list[Row]:
     draw, method = draw_of(params), params["method"]
     rows = first(np.arange(len(dataset.y)), params["evaluation"]["train"], draw, "subset")
     n_classes = len(dataset.class_names)
-    problem = shared_problem(method, dataset, rows)
+    problem = shared_problem(method, dataset, rows).problem
     corruption = make_corruption(method, dataset.blocks)
     shape = (1 if n_classes == 2 else n_classes, dataset.X.shape[1])
     coef = 0.01 * generator(draw.seed, draw.dataset, draw.repeat, "weights").standard_normal(shape)
@@ -87,7 +87,7 @@ def leave_one_out(params: Params, dataset: Dataset) -> list[Row]:
     draw, method = draw_of(params), params["method"]
     train = train_test(dataset, {"train_fraction": 0.75, **params["evaluation"]}, draw)[0]
     X, y = dataset.X[train], dataset.y[train]
-    problem = shared_problem(method, dataset, train)
+    problem = shared_problem(method, dataset, train).problem
     corruption = make_corruption(method, dataset.blocks)
     results = []
     for l2 in params["select"]["l2"]:

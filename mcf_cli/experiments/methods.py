@@ -26,7 +26,7 @@ from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.experiments.seeds import bit_stream
 
 RECENT = 2  # training and validation rows of one repeat
-_recent: dict[tuple, Problem] = {}
+_recent: dict[tuple, "SharedProblem"] = {}
 Matrix = np.ndarray | sp.csr_matrix
 CLASSES = {
     "blankout": corruptions.Blankout,
@@ -51,19 +51,19 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class Marginalised:
-    """MCF, or the plain model when the corruption is None. The Problem is shared by all that use its rows."""
+    """MCF, or the plain model when the corruption is None. The problem is shared by all that use its rows."""
 
-    problem: Problem
+    shared: "SharedProblem"
     corruption: Any
     fit: dict[str, Any]
 
     def subset(self, rows: np.ndarray) -> "Marginalised":
-        return replace(self, problem=self.problem.subset(rows))
+        return replace(self, shared=self.shared.subset(rows))
 
     def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
         solution = None
         for l2 in sorted(l2s, reverse=True):
-            solution = self.problem.solve(self.corruption, l2, start=solution, **self.fit)
+            solution = self.shared.problem.solve(self.corruption, l2, start=solution, **self.fit)
             yield l2, solution
 
 
@@ -90,14 +90,14 @@ class Baseline:
 class L1:
     """A plain model with an l1 penalty, on the Problem that the l2 model uses too."""
 
-    problem: Problem
+    shared: "SharedProblem"
     fit: dict[str, Any]
 
     def subset(self, rows: np.ndarray) -> "L1":
-        return replace(self, problem=self.problem.subset(rows))
+        return replace(self, shared=self.shared.subset(rows))
 
     def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        model, solution = Penalised(self.problem, "l1"), None
+        model, solution = Penalised(self.shared.problem, "l1"), None
         for strength in sorted(l2s, reverse=True):
             solution = model.solve(strength, start=solution, **self.fit)
             yield strength, solution
@@ -119,7 +119,7 @@ def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Bas
     stream = bit_stream(params["seed"], params["dataset"], params["repeat"], "baseline")
     seed = int(stream.random_raw() % 2**31)
     if method["corruption"] == "fdrop":
-        make, fit = partial(Fdrop, deletions=method["budget"], n_classes=n_classes, seed=seed), {}
+        make, fit = partial(Fdrop, n_classes=n_classes, seed=seed), {"deletions": method["budget"]}
     elif method["loss"] == "hinge":
         make = partial(Hinge, seed=seed)
     else:
@@ -129,15 +129,30 @@ def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Bas
     return Baseline(make, dataset.X[rows], dataset.y[rows], fit)
 
 
-def shared_problem(method: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Problem:
-    """The coded rows, kept for the next trial: it depends on neither the corruption's level nor l2."""
+class SharedProblem:
+    """A Problem and its folds, kept with their coding and Gram matrices for later trials on the same rows."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._subsets: dict[bytes, SharedProblem] = {}
+
+    def subset(self, rows: np.ndarray) -> "SharedProblem":
+        key = rows.tobytes()
+        if key not in self._subsets:
+            self._subsets[key] = SharedProblem(self.problem.subset(rows))
+        return self._subsets[key]
+
+
+def shared_problem(method: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> SharedProblem:
+    """The problem of a trial's rows and loss; it depends on neither the corruption's level nor l2."""
     form = {"surrogate": "jensen", "multiclass": "pairwise"}
     form |= {name: method[name] for name in ("loss", "surrogate", "multiclass") if name in method}
     key = (dataset.sha256, hashlib.sha256(rows.tobytes()).digest(), *form.values())
     if key not in _recent:
         while len(_recent) >= RECENT:
             _recent.pop(next(iter(_recent)))
-        _recent[key] = Problem(dataset.X[rows], dataset.y[rows], n_classes=len(dataset.class_names), **form)
+        n_classes = len(dataset.class_names)
+        _recent[key] = SharedProblem(Problem(dataset.X[rows], dataset.y[rows], n_classes=n_classes, **form))
     return _recent[key]
 
 

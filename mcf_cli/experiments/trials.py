@@ -62,7 +62,9 @@ class Trial:
         words += [method.get("multiclass", ""), method.get("corruption", "")]
         words += [f"{name}={method[name]:g}" for name in ("q", "sigma", "scale", "budget") if name in method]
         words += [
-            f"{name}={params[name]}" for name in ("train_size", "copies") if params.get(name) is not None
+            f"{name}={params[name]}"
+            for name in ("train_size", "copies", "lam")
+            if params.get(name) is not None
         ]
         words += [f"repeat {params['repeat'] + 1}"] if params.get("repeat") else []
         return " ".join(word for word in words if word and word != "none")
