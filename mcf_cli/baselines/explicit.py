@@ -14,11 +14,11 @@ Every other case stacks the copies and hands them to the core's plain solver.
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
+from mcf_cli.baselines.moments import MOMENT_FEATURES, Moments, signed_targets
+from mcf_cli.core.families import Corruption
 from mcf_cli.core.problem import Problem, Solution
-
-MOMENT_FEATURES = 6000  # a D x D matrix of this size takes 288 MB
 
 
 class Explicit:
@@ -28,7 +28,7 @@ class Explicit:
         self,
         X: np.ndarray | sparse.spmatrix,
         y: np.ndarray,
-        corruption: object,
+        corruption: Corruption,
         loss: str = "quadratic",
         n_classes: int | None = None,
         seed: int = 0,
@@ -51,11 +51,18 @@ class Explicit:
         if copies < 1:
             raise ValueError(f"copies must be 1 or more, not {copies}")
         if self.loss == "quadratic" and self.X.shape[1] <= MOMENT_FEATURES:
-            return self._moments_up_to(copies).solve(l2)
+            return self._ridge(l2, copies)
         problem = Problem(
             self._stacked(copies), np.tile(self.y, copies), loss=self.loss, n_classes=self.n_classes
         )
         return problem.solve(None, l2, start=start, max_iter=max_iter, tol=tol)
+
+    def _ridge(self, l2: float, copies: int) -> Solution:
+        moments = self._moments_up_to(copies).centred()
+        weights = moments.ridge(l2)
+        objective = moments.loss_gradient(weights)[0] + l2 * float(np.sum(weights**2))
+        message = f"closed form from {copies} copies"
+        return Solution(weights.T.copy(), moments.bias(weights), objective, 1, True, message)
 
     def copy(self, number: int) -> np.ndarray | sparse.csr_matrix:
         """Corrupted copy ``number`` of the training set, the same whenever it is asked for."""
@@ -63,64 +70,13 @@ class Explicit:
 
     def _stacked(self, copies: int) -> np.ndarray | sparse.csr_matrix:
         drawn = [self.copy(number) for number in range(copies)]
-        return sparse.vstack(drawn, format="csr") if sparse.issparse(self.X) else np.vstack(drawn)
+        # Noise that acts on zeros makes a sparse matrix dense.
+        return sparse.vstack(drawn, format="csr") if sparse.issparse(drawn[0]) else np.vstack(drawn)
 
     def _moments_up_to(self, copies: int) -> Moments:
-        if self._moments.copies > copies:
+        if self._moments.parts > copies:
             self._moments = Moments(self.X.shape[1])
-        targets = self._targets()
-        while self._moments.copies < copies:
-            self._moments.add(self.copy(self._moments.copies), targets)
+        targets = signed_targets(self.y, self.n_classes)
+        while self._moments.parts < copies:
+            self._moments.add(self.copy(self._moments.parts), targets)
         return self._moments
-
-    def _targets(self) -> np.ndarray:
-        """-1/+1, one column when binary and one a class otherwise."""
-        classes = np.array([1]) if self.n_classes == 2 else np.arange(self.n_classes)
-        return np.where(self.y[:, None] == classes, 1.0, -1.0)
-
-
-class Moments:
-    """Sums over copies from which the ridge solution with a free bias follows."""
-
-    def __init__(self, features: int) -> None:
-        self.copies = self.rows = 0
-        self.gram = np.zeros((features, features))
-        self.total = np.zeros(features)
-        self.cross: np.ndarray | float = 0.0
-        self.target_total: np.ndarray | float = 0.0
-        self.target_squares = 0.0
-
-    def add(self, X: np.ndarray | sparse.spmatrix, targets: np.ndarray) -> None:
-        gram = X.T @ X
-        self.gram += gram.toarray() if sparse.issparse(gram) else gram
-        self.total += np.asarray(X.sum(axis=0)).ravel()
-        self.cross = self.cross + X.T @ targets
-        self.target_total = self.target_total + targets.sum(axis=0)
-        self.target_squares += float(np.sum(targets**2))
-        self.rows += len(targets)
-        self.copies += 1
-
-    def solve(self, l2: float) -> Solution:
-        mean, target_mean = self.total / self.rows, self.target_total / self.rows
-        covariance = self.gram / self.rows - np.outer(mean, mean)
-        cross = self.cross / self.rows - np.outer(mean, target_mean)
-        system = covariance + l2 * np.eye(len(mean))
-        weights = solve_positive(system, cross)
-        spread = self.target_squares / self.rows - float(np.sum(target_mean**2))
-        loss = spread - 2.0 * float(np.sum(weights * cross)) + float(np.sum(weights * (covariance @ weights)))
-        return Solution(
-            coef=weights.T.copy(),
-            intercept=target_mean - mean @ weights,
-            objective=loss + l2 * float(np.sum(weights**2)),
-            n_iter=1,
-            converged=True,
-            message=f"closed form from {self.copies} copies",
-        )
-
-
-def solve_positive(system: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cholesky, or the least-norm solution when the system is singular (l2 = 0 and unseen features)."""
-    try:
-        return linalg.cho_solve(linalg.cho_factor(system), right)
-    except linalg.LinAlgError:
-        return linalg.lstsq(system, right)[0]

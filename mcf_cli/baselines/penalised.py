@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
+from mcf_cli.baselines.moments import MOMENT_FEATURES, Centred, Moments, signed_targets
 from mcf_cli.core.problem import Problem, Solution
 
 PENALTIES = ("l1", "l2")
@@ -27,34 +28,64 @@ class Penalised:
         if penalty not in PENALTIES:
             raise ValueError(f"penalty must be one of {PENALTIES}, not {penalty!r}")
         self.problem, self.penalty = problem, penalty
+        self._cached: Centred | None = None
 
     def solve(
         self, strength: float, *, start: Solution | None = None, max_iter: int = 1000, tol: float = 1e-4
     ) -> Solution:
         if self.penalty == "l2":
             return self.problem.solve(None, strength, start=start, max_iter=max_iter, tol=tol)
-        if start is None:
-            start = self._zero()
-        shape = start.coef.shape
+        if self.problem.loss_name == "quadratic" and self.problem.X.shape[1] <= MOMENT_FEATURES:
+            return self._from_moments(strength, start, max_iter, tol)
+        return self._from_rows(strength, start, max_iter, tol)
+
+    def _from_rows(self, l1: float, start: Solution | None, max_iter: int, tol: float) -> Solution:
+        """Any loss: weights and bias together, every evaluation a pass over the data."""
+        shape = (self._outputs(), self.problem.X.shape[1] + 1)
+        point = np.zeros(shape) if start is None else np.column_stack([start.coef, start.intercept])
+        penalised = np.ones(shape, dtype=bool)
+        penalised[:, -1] = False
 
         def smooth(point: np.ndarray) -> tuple[float, np.ndarray]:
-            table = point.reshape(shape[0], shape[1] + 1)
+            table = point.reshape(shape)
             value, by_coef, by_intercept = self.problem.loss_gradient(None, 0.0, table[:, :-1], table[:, -1])
             return value, np.column_stack([by_coef, by_intercept]).ravel()
 
-        penalised = np.ones((shape[0], shape[1] + 1), dtype=bool)
-        penalised[:, -1] = False
-        point = np.column_stack([start.coef, start.intercept]).ravel()
-        result = minimise_l1(smooth, point, strength, penalised.ravel(), max_iter=max_iter, tol=tol)
-        table = result.x.reshape(shape[0], shape[1] + 1)
-        return Solution(
-            coef=table[:, :-1].copy(),
-            intercept=table[:, -1].copy(),
-            objective=float(result.fun),
-            n_iter=int(result.nit),
-            converged=bool(result.success),
-            message=str(result.message),
-        )
+        result = minimise_l1(smooth, point.ravel(), l1, penalised.ravel(), max_iter=max_iter, tol=tol)
+        table = result.x.reshape(shape)
+        return _solution(table[:, :-1].copy(), table[:, -1].copy(), result)
+
+    def _from_moments(self, l1: float, start: Solution | None, max_iter: int, tol: float) -> Solution:
+        """The quadratic loss: its moments are gathered once, and no evaluation looks at the data again."""
+        moments = self._centred()
+        shape = (self.problem.X.shape[1], self._outputs())
+        point = np.zeros(shape) if start is None else start.coef.T
+
+        def smooth(point: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = moments.loss_gradient(point.reshape(shape))
+            return value, gradient.ravel()
+
+        result = minimise_l1(smooth, point.ravel(), l1, max_iter=max_iter, tol=tol)
+        weights = result.x.reshape(shape)
+        return _solution(weights.T.copy(), moments.bias(weights), result)
+
+    def _centred(self) -> Centred:
+        if self._cached is None:
+            y, n_classes = self.problem.y, self.problem.n_classes
+            moments = Moments(self.problem.X.shape[1])
+            moments.add(
+                self.problem.X, signed_targets(y, n_classes) if n_classes else y[:, None].astype(float)
+            )
+            self._cached = moments.centred()
+        return self._cached
+
+    def _outputs(self) -> int:
+        return 1 if self.problem.n_classes <= 2 else self.problem.n_classes
+
+
+def _solution(coef: np.ndarray, intercept: np.ndarray, result: OptimizeResult) -> Solution:
+    message = str(result.message)
+    return Solution(coef, intercept, float(result.fun), int(result.nit), bool(result.success), message)
 
 
 def minimise_l1(
@@ -65,7 +96,7 @@ def minimise_l1(
     *,
     max_iter: int = 1000,
     tol: float = 1e-4,
-):
+) -> OptimizeResult:
     """Minimise smooth(x) + l1 * sum |x_i| over the ``penalised`` coordinates (all, when None).
 
     Writes x = u - v with u, v >= 0, which makes the penalty linear and the constraints plain bounds, and
@@ -105,7 +136,7 @@ def minimise_l1(
             "maxfun": 2 * max_iter + 20,
             "gtol": tol,
             "ftol": 1e-7 * tol,
-            "maxcor": 20,
+            "maxcor": 10,
         },
     )
     result.x = join(result.x)

@@ -2,7 +2,7 @@
 
     table = build(rows, paper_table=3, done=12, expected=50)
     write(table, "results/table3/table")        # table.csv and table.md
-    console.print(rich_table(table))
+    console.print(screen(table))
 
 ``table.frame`` holds numbers (errors in per cent) for csv, ``table.shown`` the same as text. The column
 ``data`` says in every line what data it comes from, so a number on built-in or substitute data never stands
@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
+from rich.console import Group
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
@@ -44,7 +46,7 @@ AXIS_TITLES = {
     "train_size": "number of training examples N",
     "budget": "number of deletions K that FDROP allows for",
 }
-SCREEN_LEVELS = 5  # columns of levels that fit a terminal; files hold all of them
+SCREEN_LEVELS = 4  # columns of levels that fit a terminal; files hold all of them
 # Table 3 of the paper: CIFAR-10 test errors in per cent.
 PAPER_TABLE3 = {
     "none": {"quadratic": 32.6, "exponential": 39.7, "logistic": 32.5},
@@ -303,26 +305,28 @@ def _is_number_column(column: pd.Series) -> bool:
     return all(cell[0].isdigit() or cell[0] in "-∞" for cell in cells)
 
 
-def rich_table(table: Table) -> RichTable:
-    """The table for the screen: a section a data set, and no more levels than fit."""
+def screen(table: Table) -> Group:
+    """The table for a terminal: one for each data set, with no more levels than fit."""
     hidden = set(table.levels) - set(_some_levels(table.levels))
     notes = [*table.notes, *(["some levels are left out here; the files have all"] if hidden else [])]
-    shown = table.shown.drop(columns=list(hidden))
-    drawn = RichTable(
-        title=table.title, caption="\n".join(notes) or None, box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    shown = table.shown.drop(columns=list(hidden)).fillna("").astype(str)
+    parts = [("", shown)]
+    if {"dataset", "data"} <= set(shown):
+        groups = shown.groupby(["dataset", "data"], sort=False)
+        parts = [
+            (f"{name} ({data})", part.drop(columns=["dataset", "data"])) for (name, data), part in groups
+        ]
+    return Group(
+        Text(table.title, style="bold"), *(_rich(*part) for part in parts), *(Text(f"  {n}") for n in notes)
     )
+
+
+def _rich(title: str, shown: pd.DataFrame) -> RichTable:
+    drawn = RichTable(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name in shown.columns:
-        drawn.add_column(
-            str(name), justify="right" if _is_number_column(shown[name]) else "left", no_wrap=True
-        )
-    previous: list[str] = []
-    for values in shown.to_numpy():
-        line = ["" if pd.isna(cell) else str(cell) for cell in values]
-        if previous and previous[0] != line[0]:
-            drawn.add_section()
-        # A data set's name stands once, so that the eye finds where the next begins.
-        drawn.add_row(*(["", "", *line[2:]] if previous[:2] == line[:2] else line))
-        previous = line
+        drawn.add_column(name, justify="right" if _is_number_column(shown[name]) else "left")
+    for line in shown.to_numpy():
+        drawn.add_row(*line)
     return drawn
 
 
