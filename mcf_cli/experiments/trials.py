@@ -59,7 +59,11 @@ class Trial:
             method.get("loss", params["protocol"]),
             method.get("surrogate", ""),
         ]
-        words += [method.get("multiclass", ""), method.get("corruption", "")]
+        words += [
+            method.get("multiclass", ""),
+            "l1" if method.get("penalty") == "l1" else "",
+            method.get("corruption", ""),
+        ]
         words += [f"{name}={method[name]:g}" for name in ("q", "sigma", "scale", "budget") if name in method]
         words += [
             f"{name}={params[name]}"
