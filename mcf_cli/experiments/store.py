@@ -76,8 +76,9 @@ class Store:
         shutil.rmtree(self.folder)
 
     def _lines(self) -> list[bytes]:
+        """The lines that were written to their end."""
         try:
-            return self.path.read_bytes().splitlines()
+            return self.path.read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
             return []
 
