@@ -13,9 +13,10 @@ from pathlib import Path
 from mcf_cli.experiments import diagnostics, protocols  # noqa: F401  (imported once, before any fork)
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.run import run_plan
+from tiny import Recorder
+from trials_for_killing import plan_for_killing
 
 PLAN = plan_for_killing()  # the data it loads stays in memory for every attempt
-from tiny import Recorder
 
 
 def attempt(out: Path, wanted_bytes: int) -> None:
