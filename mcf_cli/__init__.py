@@ -10,7 +10,7 @@ from mcf_cli.version import __version__
 _PUBLIC = {
     "MCFClassifier": "mcf_cli.core.estimators",
     "MCFRegressor": "mcf_cli.core.estimators",
-    "load": "mcf_cli.core.persistence",
+    "load": "mcf_cli.persistence",
     "Blankout": "mcf_cli.core.corruptions",
     "Dropout": "mcf_cli.core.corruptions",
     "Gaussian": "mcf_cli.core.corruptions",

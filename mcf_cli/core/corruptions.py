@@ -130,7 +130,7 @@ class Poisson(Linear):
         if (X.data if sp.issparse(X) else X).size and (X.data if sp.issparse(X) else X).min() < 0:
             column = _first_column(X, lambda v: v < 0, columns)
             raise ValueError(
-                f"Poisson corruption needs counts, but column {column} of X holds a negative value; "
+                f"Negative values in data, in column {column} of X: Poisson corruption needs counts; "
                 "shift or drop that column, or use Blankout or Gaussian"
             )
 
@@ -277,6 +277,9 @@ class Multinomial(Linear):
                         f"is not one-hot in the block that starts at column {first}; one-hot encode it, or set blocks"
                     )
 
+    def domain(self, n_features: int) -> tuple[Any, ...]:
+        return (type(self).__name__, *(group.tobytes() for group in self._groups(n_features)))
+
     def _confusion_matrix(self, n_features: int) -> sp.csr_matrix:
         """Held symbol x read symbol, block diagonal over all columns."""
         rows, cols, values = [], [], []
@@ -415,6 +418,28 @@ class PerFeature(Corruption):
         X = X.tocsc() if sp.issparse(X) else X
         for numbers, corruption in self._assigned(X.shape[1]):
             corruption.check_data(X[:, numbers], numbers if columns is None else columns[numbers])
+
+    def domain(self, n_features: int) -> tuple[Any, ...]:
+        return tuple(
+            (columns.tobytes(), corruption.domain(len(columns)))
+            for columns, corruption in self._assigned(n_features)
+        )
+
+    def prepare(self, X: Any) -> Any:
+        clipped = [
+            (columns, corruption)
+            for columns, corruption in self._assigned(X.shape[-1])
+            if getattr(corruption, "clip", None) is not None
+        ]
+        if not clipped:
+            return X
+        X = X.tolil(copy=True) if sp.issparse(X) else np.array(X)
+        for columns, corruption in clipped:
+            part = X[..., columns]
+            X[..., columns] = (
+                corruption.prepare(sp.csr_matrix(part)) if sp.issparse(X) else corruption.prepare(part)
+            )
+        return X.tocsr() if sp.issparse(X) else X
 
     def _by_columns(self, x: ArrayLike, call: Callable[[Corruption, Array, Array], Array]) -> Array:
         x = np.asarray(x, dtype=float)

@@ -55,7 +55,9 @@ def encode(X: sp.csr_matrix) -> Coded:
     D = X.shape[1]
     values = _distinct(X.data)
     if values is None:  # hardly a value repeats: every non-zero is its own pair
-        Z = sp.csr_matrix((np.ones(X.nnz), np.arange(X.nnz, dtype=X.indices.dtype), X.indptr), (X.shape[0], X.nnz))
+        Z = sp.csr_matrix(
+            (np.ones(X.nnz), np.arange(X.nnz, dtype=X.indices.dtype), X.indptr), (X.shape[0], X.nnz)
+        )
         return Coded(Z, X.indices, X.data, repeated=False)
     code = np.searchsorted(values, X.data)
     code *= D
@@ -75,7 +77,9 @@ def encode(X: sp.csr_matrix) -> Coded:
     rank[order] = np.arange(len(order), dtype=np.int32)
     distinct = distinct[order]
     Z = sp.csr_matrix((np.ones(X.nnz), rank[number], X.indptr), shape=(X.shape[0], len(distinct)))
-    return Coded(Z, (distinct % D).astype(np.int32), values[distinct // D], len(distinct) * _REPEATED <= X.nnz)
+    return Coded(
+        Z, (distinct % D).astype(np.int32), values[distinct // D], len(distinct) * _REPEATED <= X.nnz
+    )
 
 
 class CodeBook:
@@ -268,7 +272,9 @@ class Design:
         result = []
         for rows, label, parts in self._layout:
             own = [f if used is None else f.at(used) for f, (_, used) in zip(families, parts, strict=True)]
-            result.append(Block.joined(rows, label, [(part, f) for (part, _), f in zip(parts, own, strict=True)]))
+            result.append(
+                Block.joined(rows, label, [(part, f) for (part, _), f in zip(parts, own, strict=True)])
+            )
         return result
 
 
@@ -338,7 +344,9 @@ def _compressed(matrix: sp.csr_matrix) -> tuple[Array, sp.csr_matrix]:
     held[matrix.indices] = True
     renumbered = np.cumsum(held, dtype=np.int32) - 1
     shape = (matrix.shape[0], int(held.sum()))
-    return np.flatnonzero(held), sp.csr_matrix((matrix.data, renumbered[matrix.indices], matrix.indptr), shape)
+    return np.flatnonzero(held), sp.csr_matrix(
+        (matrix.data, renumbered[matrix.indices], matrix.indptr), shape
+    )
 
 
 def _groups(labels: Array | None) -> list[tuple[Array | slice, int | None]]:

@@ -121,6 +121,10 @@ class Corruption(BaseEstimator):
     def check_data(self, X: Any, columns: Array | None = None) -> None:
         """Raise ValueError where X is outside what the family can corrupt; `columns` are the outer numbers."""
 
+    def domain(self, n_features: int) -> tuple[Any, ...]:
+        """Identifies what `check_data` asks for, so that one check serves many parameters."""
+        return (type(self).__name__,)
+
     def prepare(self, X: Any) -> Any:
         """The data as the family sees it (Poisson clips)."""
         return X

@@ -14,6 +14,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 
 from mcf_cli.core.families import Array, Corruption
+from mcf_cli.core.solvers import QuadraticSystem
 
 
 def leave_one_out(
@@ -27,7 +28,34 @@ def leave_one_out(
         raise ValueError("leave-one-out needs at least two examples")
     kept_l2 = N * l2 if method == "paper" else (N - 1) * l2
     system = _Inverse(X, Y, corruption, kept_l2, fit_intercept)
-    return hat_matrix_loo(system, Y) if method == "paper" else removed_variance_loo(system, X, Y, corruption)
+    if method == "paper":
+        return hat_matrix_loo(system, Y)
+    if system.rank_may_drop:
+        doubtful, predictions = np.ones(N, dtype=bool), np.empty_like(Y)
+    else:
+        predictions, doubtful = removed_variance_loo(system, X, Y, corruption)
+    return refit_without(doubtful, predictions, X, Y, corruption, l2, fit_intercept)
+
+
+def refit_without(
+    doubtful: Array,
+    predictions: Array,
+    X: Any,
+    Y: Array,
+    corruption: Corruption,
+    l2: float,
+    fit_intercept: bool,
+) -> Array:
+    """Fit again where the shortest of many solutions changes in ways that no update of an inverse follows."""
+    N = X.shape[0]
+    for n in np.flatnonzero(doubtful):
+        others = np.arange(N) != n
+        system = QuadraticSystem(
+            corruption.prepare(X[others]), Y[others], np.full(N - 1, 1.0 / (N - 1)), fit_intercept
+        )
+        fit = system.solve(corruption, l2)
+        predictions[n] = np.asarray(X[n : n + 1] @ fit.W)[0] + fit.b
+    return predictions
 
 
 class _Inverse:
@@ -55,16 +83,22 @@ class _Inverse:
     def _factor(self) -> None:
         N, D = self.M.shape
         r = self.R.diagonal()
+        r = np.where(
+            (r <= 0.0) & ~self.M.any(axis=0), 1.0, r
+        )  # what an empty column is divided by does not matter
         diagonal = sp.coo_matrix(self.R)
         plain = not (diagonal.row != diagonal.col).any() and bool((r > 0.0).all())
         if N < D and plain:  # Woodbury: P = 1/r - T'T with T = L^-1 A R^-1, N x D
             K = (self.M / r) @ self.M.T
             K[np.diag_indices(N)] += 1.0
             L = la.cholesky(K, lower=True)
+            self.rank_may_drop = False
             self.T, self.r, self.P = la.solve_triangular(L, self.M / r, lower=True), r, None
         else:
             values, vectors = la.eigh(self.M.T @ self.M + self.R.toarray())
             kept = values > 1e-13 * values[-1]
+            unregularised = la.eigvalsh(self.R.toarray()).min() <= 1e-12 * self.R.diagonal().max()
+            self.rank_may_drop = bool(unregularised and N - 1 <= D + 1)
             self.P = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
 
     def times(self, V: Array) -> Array:
@@ -87,24 +121,32 @@ def hat_matrix_loo(system: _Inverse, Y: Array) -> Array:
     return (system.predict_clean - H[:, None] * Y) / (1.0 - H)[:, None]
 
 
-def removed_variance_loo(system: _Inverse, X: Any, Y: Array, corruption: Corruption) -> Array:
-    """Example n's mean and covariance both leave the system, by two low-rank updates of P."""
+def removed_variance_loo(system: _Inverse, X: Any, Y: Array, corruption: Corruption) -> tuple[Array, Array]:
+    """Example n's mean and covariance both leave the system, by two low-rank updates of P.
+
+    Also says which examples cannot be left out that way, because a direction is theirs alone.
+    """
     P_mean, P_clean = system.times(system.M.T), system.times(system.clean.T)
     left = system.R.diagonal()
-    predictions = np.empty_like(Y)
+    predictions, alone = np.empty_like(Y), np.zeros(len(Y), dtype=bool)
     for n in range(len(Y)):
         support, F = _covariance_root(corruption, X[n : n + 1], left)
         own = F.T @ system.on(support) @ F
         middle = np.eye(own.shape[0]) - own
         f_mean, f_clean, f_W = F.T @ P_mean[support, n], F.T @ P_clean[support, n], F.T @ system.W[support]
-        solved = np.linalg.solve(middle, np.column_stack([f_mean, f_W])) if len(own) else np.zeros((0, 1 + Y.shape[1]))
+        solved = (
+            np.linalg.solve(middle, np.column_stack([f_mean, f_W]))
+            if len(own)
+            else np.zeros((0, 1 + Y.shape[1]))
+        )
         s_mean, s_W = solved[:, 0], solved[:, 1:]
         h = system.M[n] @ P_mean[:, n] + system.bias + f_mean @ s_mean
         cross = system.clean[n] @ P_mean[:, n] + system.bias + f_clean @ s_mean
         at_mean = system.predict_mean[n] + f_mean @ s_W
         at_clean = system.predict_clean[n] + f_clean @ s_W
-        predictions[n] = at_clean - Y[n] * cross + cross * (at_mean - Y[n] * h) / (1.0 - h)
-    return predictions
+        alone[n] = 1.0 - h < 1e-9
+        predictions[n] = at_clean - Y[n] * cross + cross * (at_mean - Y[n] * h) / max(1.0 - h, 1e-9)
+    return predictions, alone
 
 
 def _covariance_root(corruption: Corruption, x: Any, regulariser: Array) -> tuple[Array, Array]:

@@ -123,21 +123,34 @@ class PairwiseJensen(Loss):
     def width(self) -> int:
         return max(1, self.n_classes - 1)
 
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+    def values(self, batch: Batch, W: Array, b: Array) -> Array:
+        """The bound for each row; e^-bound is a lower bound on E[p(y | x~)], Eq. bayes_net."""
+        return self._margins(batch, W, b)[0]
+
+    def _margins(self, batch: Batch, W: Array, b: Array) -> tuple[Array, Array, Any]:
+        """Values, softmax over the classes (over the other class alone for two), pullback of the margins."""
         y = batch.block.label
         assert y is not None
         if self.binary:
             sign = 2.0 * y - 1.0
             s, pullback = batch.block.sums("log_mgf", -sign * W)
             s -= sign * b
-            G = batch.weight[:, None] * expit(s)
-            return float(batch.weight @ np.logaddexp(0.0, s[:, 0])), -sign * pullback(G), -sign * G.sum(axis=0)
+            return np.logaddexp(0.0, s[:, 0]), expit(s), pullback
         others = np.arange(self.n_classes) != y
         s, pullback = batch.block.sums("log_mgf", W[:, others] - W[:, [y]])
         scores = np.zeros((len(s), self.n_classes))
         scores[:, others] = s + (b[others] - b[y])
-        value, G = _log_sum_exp(scores)
+        return *_log_sum_exp(scores), pullback
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        y = batch.block.label
+        assert y is not None
+        value, G, pullback = self._margins(batch, W, b)
         G *= batch.weight[:, None]
+        if self.binary:
+            sign = 2.0 * y - 1.0
+            return float(batch.weight @ value), -sign * pullback(G), -sign * G.sum(axis=0)
+        others = np.arange(self.n_classes) != y
         gradient, g_b = np.empty_like(W), G.sum(axis=0)
         gradient[:, others] = pullback(np.ascontiguousarray(G[:, others]))
         gradient[:, y] = -gradient[:, others].sum(axis=1)
@@ -204,7 +217,9 @@ class Variational(Loss):
             return None
 
         def slope(lam: Array) -> Array:
-            return np.array([sum(self._slope(batch, W[batch.block.columns], b, float(lam[0])) for batch in batches)])
+            return np.array(
+                [sum(self._slope(batch, W[batch.block.columns], b, float(lam[0])) for batch in batches)]
+            )
 
         return float(increasing_root(slope, 1)[0])
 
@@ -338,7 +353,11 @@ MULTICLASS = ("pairwise", "shared")
 
 
 def make_loss(
-    loss: str, n_classes: int, surrogate: str = "jensen", multiclass: str = "pairwise", shared_lambda: bool = False
+    loss: str,
+    n_classes: int,
+    surrogate: str = "jensen",
+    multiclass: str = "pairwise",
+    shared_lambda: bool = False,
 ) -> Loss:
     """The loss by its names; ValueError lists the names there are."""
     for name, value, known in (
@@ -362,7 +381,9 @@ def make_loss(
 class Objective:
     """Weighted mean loss + l2 ||W||^2 over all blocks; the one thing that an optimiser sees."""
 
-    def __init__(self, loss: Loss, batches: list[Batch], l2: float, class_means: Array | None, n_features: int):
+    def __init__(
+        self, loss: Loss, batches: list[Batch], l2: float, class_means: Array | None, n_features: int
+    ):
         """class_means: sum_n weight_n E[x~_n] by class, D x K, with the class weights below (D + 1 rows)."""
         self.loss, self.batches, self.l2, self.class_means = loss, batches, l2, class_means
         self.shape = (n_features, loss.n_columns)

@@ -67,19 +67,29 @@ class Problem:
         sample_weight: Array | None = None,
         n_classes: int | None = None,
         codes: CodeBook | None = None,
+        reusable: bool = True,
     ):
+        """reusable=False drops the coding once a fit has its design: less memory, no cheap subsets."""
         self.X = sp.csr_matrix(X) if sp.issparse(X) else np.asarray(X, dtype=float)
         self.y = np.asarray(y)
         if n_classes is None:
             n_classes = 0 if self.y.dtype.kind == "f" else int(self.y.max()) + 1
         self.n_classes = n_classes
-        self.options: dict[str, Any] = {"surrogate": surrogate, "multiclass": multiclass, "shared_lambda": shared_lambda}
+        self.options: dict[str, Any] = {
+            "surrogate": surrogate,
+            "multiclass": multiclass,
+            "shared_lambda": shared_lambda,
+        }
         self.loss_name, self.fit_intercept = loss, fit_intercept
-        self.sample_weight = np.ones(len(self.y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        self.sample_weight = (
+            np.ones(len(self.y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        )
         self.weights = self.sample_weight / self.sample_weight.sum()
         make_loss(loss, max(n_classes, 2), **self.options)
         self.codes = CodeBook() if codes is None else codes
+        self.reusable = reusable
         self._designs: dict[Any, Design] = {}
+        self._fits: set[Any] = set()  # the domains that X is known to lie in
         self._systems: dict[Any, QuadraticSystem] = {}
 
     def subset(self, rows: Array) -> Problem:
@@ -124,20 +134,27 @@ class Problem:
     ) -> tuple[float, Array, Array]:
         """Objective and its gradients in coef (C x D) and intercept (C)."""
         objective = self._objective(self._checked(corruption), l2)
-        value, g_W, g_b = objective.loss_gradient(np.asarray(coef, dtype=float).T, np.asarray(intercept, dtype=float))
+        value, g_W, g_b = objective.loss_gradient(
+            np.asarray(coef, dtype=float).T, np.asarray(intercept, dtype=float)
+        )
         return value, g_W.T, g_b
 
     def loo(self, corruption: Corruption | str | None, l2: float, method: str = "exact") -> Array:
         """Leave-one-out predictions of the quadratic loss, N x C; `method` is "exact" or "paper"."""
         if self.loss_name != "quadratic":
             raise ValueError("leave-one-out predictions exist for loss='quadratic' only")
-        return leave_one_out(self.X, self._targets(), self._checked(corruption), l2, self.fit_intercept, method)
+        return leave_one_out(
+            self.X, self._targets(), self._checked(corruption), l2, self.fit_intercept, method
+        )
 
     # -- pieces ---------------------------------------------------------------------------------------------
     def _checked(self, corruption: Corruption | str | None) -> Corruption:
         corruption = resolve(corruption)
         corruption.check_parameters(self.X.shape[1])
-        corruption.check_data(self.X)
+        domain = corruption.domain(self.X.shape[1])
+        if domain not in self._fits:
+            corruption.check_data(self.X)
+            self._fits.add(domain)
         return corruption
 
     def _loss(self, corruption: Corruption) -> Loss:
@@ -153,6 +170,8 @@ class Problem:
         if key not in self._designs:
             labels = self.y if loss.grouped else None
             self._designs[key] = Design(self.X, corruption, labels, loss.width, self.codes, loss.entrywise)
+            if not self.reusable:
+                self.codes.forget()
         targets = self._targets() if self.loss_name == "quadratic" else self.y
         batches = [
             Batch(block, self.weights[block.rows], targets[block.rows])

@@ -130,13 +130,14 @@ class _Terms:
         X, weights = self.system.X, self.system.weights
         squares = X.multiply(X) if sp.issparse(X) else X * X
         through = self.system.x_mean * self.scale
-        return self.scale**2 * np.asarray(squares.T @ weights).ravel() - 2 * self.shift * through + self.shift**2
+        return (
+            self.scale**2 * np.asarray(squares.T @ weights).ravel() - 2 * self.shift * through + self.shift**2
+        )
 
     @property
     def unregularised(self) -> bool:
         """Some column that varies has no regulariser: only the direct solvers give the shortest solution."""
-        r = self.R.diagonal()
-        return bool(((r <= 0.0) & (self.column_squares > 1e-14)).any())
+        return bool(((self.R.diagonal() <= 0.0) & (self.column_squares > 1e-14)).any())
 
     def apply(self, V: Array) -> Array:
         """(A'A + R) V."""
@@ -167,48 +168,56 @@ class _Terms:
         for block in range(n_blocks):
             columns = np.flatnonzero(labels == block)
             values, vectors = la.eigh(self.R[columns][:, columns].toarray())
-            r[len(order) : len(order) + len(columns)] = np.where(values > 1e-14 * values[-1], values, 0.0)
+            r[len(order) : len(order) + len(columns)] = np.where(values > 1e-12 * values[-1], values, 0.0)
             blocks.append(vectors)
             order.extend(columns)
         V = sp.block_diag(blocks, format="csr")
         back = sp.csr_matrix((np.ones(D), (order, np.arange(D))), shape=(D, D))
         return back @ V, r
 
-    def kernel(self) -> tuple[Array, sp.csr_matrix, Array]:
-        """A R^-1 A' (N x N), the rotation V and the eigenvalues r of R; A A' and r = 1 where R is zero throughout.
-
-        A direction that varies without any regulariser among others that have one gets a negligible one.
-        """
-        system = self.system
-        V, r = self.rotated()
-        top = r.max(initial=0.0)
-        r = np.ones_like(r) if top <= 0.0 else np.maximum(r, 1e-12 * top)
-        u = np.sqrt(system.weights)
-        root = self.C @ V @ sp.diags_array(1.0 / np.sqrt(r))
-        B = system.X @ root
+    def kernel(self, factor: sp.csr_matrix) -> tuple[Array, float]:
+        """(A F)(A F)' for a matrix F of columns, and the largest squared row before centring."""
+        u, B = np.sqrt(self.system.weights), self.system.X @ (self.C @ factor)
         B = sp.csr_matrix(B).multiply(u[:, None]).tocsr() if sp.issparse(B) else u[:, None] * B
-        shift = (self.shift @ V) / np.sqrt(r)
         K = B @ B.T
         K = K.toarray() if sp.issparse(K) else K
+        size = float(K.diagonal().max(initial=0.0))
+        shift = factor.T @ self.shift
         a = B @ shift
         K -= np.outer(a, u)
         K -= np.outer(u, a)
         K += (shift @ shift) * np.outer(u, u)
-        return K, V, r
-
-    def back_to_weights(self, alpha: Array, V: sp.csr_matrix, r: Array) -> Array:
-        """R^-1 A' alpha."""
-        scaled = np.sqrt(self.system.weights)[:, None] * alpha
-        through = self.C.T @ np.asarray(self.system.X.T @ scaled) - np.outer(self.shift, scaled.sum(axis=0))
-        return V @ ((V.T @ through) / r[:, None])
+        return K, size
 
     def dual(self) -> Array:
-        """N x N, through Woodbury's identity."""
-        K, V, r = self.kernel()
-        if self.R.diagonal().any():
-            K[np.diag_indices_from(K)] += 1.0
-        target = np.sqrt(self.system.weights)[:, None] * (self.system.Y - self.system.y_mean)
-        return self.back_to_weights(solve_symmetric(K, target), V, r)
+        """N x N, through Woodbury's identity: W = R^-1 A' alpha with (A R^-1 A' + I) alpha = Y.
+
+        Directions without any regulariser are free: their weights G are the shortest least-squares fit of Y in
+        the metric of the others, and the others fit what is left.
+        """
+        V, r = self.rotated()
+        regularised = r > 1e-12 * r.max(initial=0.0)
+        root = V[:, regularised] @ sp.diags_array(1.0 / np.sqrt(r[regularised]))
+        K, _ = self.kernel(root)
+        K[np.diag_indices_from(K)] += 1.0
+        factor = la.cho_factor(K, lower=True, check_finite=False)
+        Y = np.sqrt(self.system.weights)[:, None] * (self.system.Y - self.system.y_mean)
+        free = V[:, ~regularised]
+        W = np.zeros_like(self.moment)
+        if free.shape[1]:
+            K_free, size = self.kernel(free)
+            half = la.solve_triangular(factor[0], K_free, lower=True)
+            half = la.solve_triangular(factor[0], half.T, lower=True)
+            inner = pseudo_solve(half, la.solve_triangular(factor[0], Y, lower=True), 1e-12 * size)
+            beta = la.solve_triangular(factor[0], inner, lower=True, trans="T")
+            W += free @ (free.T @ self.adjoint(beta))
+            Y = Y - K_free @ beta
+        return W + root @ (root.T @ self.adjoint(la.cho_solve(factor, Y, check_finite=False)))
+
+    def adjoint(self, alpha: Array) -> Array:
+        """A' alpha."""
+        scaled = np.sqrt(self.system.weights)[:, None] * alpha
+        return self.C.T @ np.asarray(self.system.X.T @ scaled) - np.outer(self.shift, scaled.sum(axis=0))
 
     def conjugate_gradients(self, tol: float = 1e-10, max_iter: int = 2000) -> tuple[Array, int, bool]:
         """Preconditioned by the diagonal, all columns at once, for diagonal R and C."""
@@ -238,10 +247,15 @@ def solve_symmetric(A: Array, B: Array) -> Array:
     try:
         factor = la.cho_factor(A, lower=True, check_finite=False)
         pivots = np.diagonal(factor[0])
-        if pivots.min() > 1e-7 * pivots.max():
+        if pivots.min() > 1e-6 * pivots.max():
             return la.cho_solve(factor, B, check_finite=False)
     except la.LinAlgError:
         pass
+    return pseudo_solve(A, B, 1e-13 * float(np.diagonal(A).max(initial=0.0)))
+
+
+def pseudo_solve(A: Array, B: Array, negligible: float) -> Array:
+    """The pseudo-inverse of a symmetric A times B, eigenvalues up to `negligible` taken as zero."""
     values, vectors = la.eigh(A, check_finite=False)
-    kept = values > max(A.shape[0] * np.finfo(float).eps, 1e-13) * max(values[-1], 0.0)
+    kept = values > max(negligible, 1e-13 * max(values[-1], 0.0))
     return vectors[:, kept] @ ((vectors[:, kept].T @ B) / values[kept, None])

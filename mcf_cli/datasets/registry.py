@@ -213,7 +213,7 @@ _BATCHES = {
     "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
     "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
 }
-_CIFAR_SHAPES = {"cifar10": Shape(60000, 10, 8192)}
+_CIFAR_SHAPES = {"cifar10": Shape(60000, 10, 3072), "cifar10-words": Shape(60000, 10, 8192)}
 
 CIFAR10 = Entry(
     name="cifar10",
@@ -315,11 +315,11 @@ ENTRIES: dict[str, Entry] = {entry.name: entry for entry in (AMAZON, REUTERS, DM
 
 
 def entry(name: str) -> Entry:
-    """The entry called ``name``; ``amazon-books`` and its like mean ``amazon``."""
-    found = ENTRIES.get(name) or ENTRIES.get(name.split("-")[0])
-    if found is None:
-        raise McfError(f"no data set is called {name!r}; they are: {', '.join(ENTRIES)}.")
-    return found
+    """The entry called ``name``, or the one that ``datasets.load`` reads for that name (``amazon-books``)."""
+    for candidate in ENTRIES.values():
+        if name == candidate.name or any(name in form.shapes for form in candidate.forms):
+            return candidate
+    raise McfError(f"no data set is called {name!r}; they are: {', '.join(ENTRIES)}.")
 
 
 def entries(names: Iterable[str] = ()) -> list[Entry]:

@@ -139,16 +139,20 @@ def expected_sha256(file: File) -> str | None:
     return combined_sha256(digests) if file.is_archive else file.contents[0].sha256
 
 
-def stamped(path: Path, file: File, *, again: bool = False, source: str = "") -> dict:
+def stamped(path: Path, file: File, *, again: bool = False) -> dict:
     """The stamp of a verified file, from the last time or from verifying it now; BadFile if it is bad."""
-    stamp = home.current_stamp(path)
-    if stamp is not None and not again and stamp.get("sha256") == (expected_sha256(file) or stamp["sha256"]):
-        return stamp
+    known = home.current_stamp(path)
+    if known is not None and not again and known.get("sha256") == (expected_sha256(file) or known["sha256"]):
+        return known
     digest = check_file(path, file)
-    known = home.read_stamps(path.parent).get(path.name, {})
+    source = home.read_stamps(path.parent).get(path.name, {}).get("source", "found in place")
+    return stamp(path, file, digest, source)
+
+
+def stamp(path: Path, file: File, sha256: str, source: str) -> dict:
+    """Remember that ``path`` was found good."""
     checked = "sha256" if all(content.sha256 for content in file.contents) else "structure"
-    source = source or known.get("source", "found in place")
-    return home.write_stamp(path, sha256=digest, checked=checked, source=source)
+    return home.write_stamp(path, sha256=sha256, checked=checked, source=source)
 
 
 def form_here(entry: Entry, form: Form, *, again: bool = False) -> Here | None:

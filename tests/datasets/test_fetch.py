@@ -1,11 +1,13 @@
 """Fetching over HTTP from a server that misbehaves: the data ends whole and verified, or nothing is left."""
 
 import gzip
+import io
 import os
 import resource
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,20 @@ def test_what_is_not_the_data_is_refused_and_leaves_nothing(server, data_home, b
     assert files_in(data_home) == []
 
 
+def test_an_archive_that_holds_the_data_is_looked_through(server, data_home):
+    def packed(body: bytes) -> bytes:
+        with zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
+            archive.writestr("folder/demo.bin", body)
+        return buffer.getvalue()
+
+    url = server.serve("/all.zip", packed(BYTES[:-1]))
+    assert "has the name but not the content of demo.bin" in refusal(url)
+    assert files_in(data_home) == []
+    server.serve("/all.zip", packed(BYTES), Cut(100_000))
+    assert get(url).paths["demo.bin"].read_bytes() == BYTES
+    assert files_in(data_home) == ["demo.bin"]
+
+
 def test_a_truncated_gzip_file_is_called_damaged(server, data_home):
     message = refusal(server.serve("/demo.bin.gz", gzip.compress(BYTES)[:-2000]))
     assert "truncated or damaged" in message
@@ -173,9 +189,19 @@ def test_a_file_that_changed_since_it_was_verified_is_fetched_again(server, data
 def test_the_users_own_mirror_comes_first(server, monkeypatch):
     monkeypatch.setenv("MCF_MIRROR", f"{server.url}/mirror/")
     server.serve("/mirror/demo/demo.bin.xz", b"", Status(500))
-    mirrored = server.serve("/mirror/demo/demo.bin.gz", gzip.compress(BYTES))
+    server.serve("/mirror/demo/demo.bin.gz", gzip.compress(BYTES))
     here = get(server.serve("/demo.bin", BYTES))
-    assert here.source == mirrored
+    assert here.source == f"{server.url}/mirror (plain)"
+
+
+def test_what_a_killed_process_left_is_cleared_away(server, data_home):
+    left = data_home / "demo" / home.PARTIAL / "work-left"
+    left.mkdir(parents=True)
+    (left / "demo.bin").write_bytes(BYTES)
+    (left.parent / ".demo.bin.12345678.part.json.tmp").touch()
+    (left.parent.parent / f".{home.STAMPS}.tmp").touch()
+    get(server.serve("/demo.bin", BYTES))
+    assert files_in(data_home) == ["demo.bin"] and not left.exists()
 
 
 def test_sources_can_be_restricted_by_kind(server):
@@ -186,16 +212,15 @@ def test_sources_can_be_restricted_by_kind(server):
 
 def start_get(url: str, **options) -> subprocess.Popen:
     """Another process that gets the demo data."""
-    code = (
-        "from demo_entry import demo\nfrom mcf_cli.datasets import fetch\nfrom mcf_cli.errors import McfError\n"
-        f"try: fetch.get(demo({url!r}))\n"
-        "except McfError as error: raise SystemExit(f'mcf: {error}')\n"
-    )
-    root = Path(__file__).parents[2]
-    paths = [str(Path(__file__).parent), str(root), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    here = Path(__file__).parent
+    paths = [str(here.parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, str(here / "get_demo.py"), url]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
+
+
+def at_most_100_kilobytes_a_file() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
 @pytest.mark.parametrize("position", [0, 1, 65_536, 150_000, len(BYTES) - 1, len(BYTES)])
@@ -226,8 +251,7 @@ def test_two_processes_at_once_both_end_well_and_download_once(server, data_home
 
 
 def test_a_file_larger_than_may_be_written_is_one_clear_error(server, data_home):
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
-    process = start_get(server.serve("/demo.bin", BYTES), preexec_fn=limit)
+    process = start_get(server.serve("/demo.bin", BYTES), preexec_fn=at_most_100_kilobytes_a_file)
     _, words = process.communicate(timeout=60)
     assert process.returncode and "Traceback" not in words
     assert "cannot write" in words and "MCF_DATA_HOME" in words

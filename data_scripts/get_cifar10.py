@@ -1,0 +1,6 @@
+"""Get and verify cifar10, as `mcf data get cifar10` does."""
+
+from mcf_cli.datasets import fetch
+
+if __name__ == "__main__":
+    fetch.script("cifar10")

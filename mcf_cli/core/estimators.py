@@ -1,0 +1,251 @@
+"""MCFClassifier and MCFRegressor: thin scikit-learn fronts over `Problem`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mcf_cli.core.corruptions import Poisson, resolve
+from mcf_cli.core.families import Array, Corruption
+from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities
+from mcf_cli.core.problem import Problem, Solution
+
+
+class _MCFModel(BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    corruption: Any
+    l2: float
+
+    def _checked_input(
+        self, X: Any, y: Any, sample_weight: Any, **options: Any
+    ) -> tuple[Any, Array, Array | None]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
+        l2 = self.l2
+        if not np.isscalar(l2) or not np.isfinite(l2) or l2 < 0:
+            raise ValueError(f"l2 must be a number of at least 0; got {l2!r}")
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (sample_weight < 0).any() or not sample_weight.any():
+                raise ValueError("sample_weight must not be negative, and not all zero")
+            kept = sample_weight > 0
+            if not kept.all():  # a weight of zero is the same as no row at all
+                X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
+        return X, y, sample_weight
+
+    def _keep(self, solution: Solution) -> None:
+        self.coef_, self.intercept_ = solution.coef, solution.intercept
+        self.objective_, self.n_iter_ = solution.objective, solution.n_iter
+        self.converged_, self.message_ = solution.converged, solution.message
+
+    def _linear(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one .npz file, which `mcf_cli.load` reads back; no pickle."""
+        from mcf_cli.persistence import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        if self.corruption == "poisson" or isinstance(self.corruption, Poisson):
+            tags.input_tags.positive_only = True
+        return tags
+
+
+def _is_logistic(self: MCFClassifier) -> bool:
+    if self.loss != "logistic":
+        raise AttributeError(f"predict_proba needs loss='logistic', this model has loss={self.loss!r}")
+    return True
+
+
+class MCFClassifier(ClassifierMixin, _MCFModel):
+    """A linear classifier trained on its expected loss under corruption of the features.
+
+    Parameters
+    ----------
+    loss : "logistic", "exponential" or "quadratic"
+    corruption : a corruption, its name ("blankout", "dropout", "gaussian", ...), or None for the plain model
+    l2 : the objective is the mean loss + l2 ||w||^2; the bias is neither corrupted nor regularised
+    surrogate : "jensen", "variational" or "quadratic": what stands in for the expected logistic loss
+    multiclass : "pairwise" (the true Jensen bound) or "shared" (looser, K times fewer tables)
+    shared_lambda : one variational parameter for all examples instead of one each
+    fit_intercept, max_iter, tol, warm_start : as elsewhere in scikit-learn; tol bounds the gradient's entries
+
+    Attributes
+    ----------
+    coef_ : (1, D) for two classes, else (K, D);  intercept_ ;  classes_
+    objective_ : mean loss + l2 ||w||^2 at the solution;  n_iter_ ;  converged_ ;  message_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mcf_cli import MCFClassifier, Blankout
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = MCFClassifier(corruption=Blankout(q=0.5), l2=1e-3).fit(X[:1000] / 16, y[:1000])
+    >>> bool(model.score(X[1000:] / 16, y[1000:]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        loss: str = "logistic",
+        corruption: Corruption | str | None = "blankout",
+        l2: float = 0.0,
+        surrogate: str = "jensen",
+        multiclass: str = "pairwise",
+        shared_lambda: bool = False,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        warm_start: bool = False,
+    ):
+        self.loss = loss
+        self.corruption = corruption
+        self.l2 = l2
+        self.surrogate = surrogate
+        self.multiclass = multiclass
+        self.shared_lambda = shared_lambda
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X (dense or sparse; sparse stays sparse) and labels y."""
+        X, y, sample_weight = self._checked_input(X, y, sample_weight)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"MCFClassifier needs at least two classes in y; got one class: {self.classes_[0]!r}. "
+                "Check the labels, or how the data was split"
+            )
+        problem = Problem(
+            X,
+            codes,
+            loss=self.loss,
+            surrogate=self.surrogate,
+            multiclass=self.multiclass,
+            shared_lambda=self.shared_lambda,
+            fit_intercept=self.fit_intercept,
+            sample_weight=sample_weight,
+            n_classes=len(self.classes_),
+            reusable=False,
+        )
+        start = self._previous(X.shape[1]) if self.warm_start else None
+        self._keep(problem.solve(self.corruption, self.l2, start, self.max_iter, self.tol))
+        return self
+
+    def _previous(self, n_features: int) -> Solution | None:
+        rows = 1 if len(self.classes_) == 2 else len(self.classes_)
+        if getattr(self, "coef_", np.empty(0)).shape != (rows, n_features):
+            return None
+        return Solution(
+            self.coef_, self.intercept_, self.objective_, self.n_iter_, self.converged_, self.message_
+        )
+
+    def decision_function(self, X: Any) -> Array:
+        """w.x + b: (N,) for two classes, else (N, K)."""
+        scores = self._linear(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The class with the largest score on the clean input."""
+        scores = self._linear(X)
+        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    @available_if(_is_logistic)
+    def predict_proba(
+        self,
+        X: Any,
+        marginalize: bool = False,
+        method: str = "auto",
+        n_samples: int = 200,
+        random_state: int = 0,
+    ) -> Array:
+        """Class probabilities of x, or with marginalize=True their mean over the corruption, E[p(y | x~)].
+
+        method: "exact" (the uncorrupted model, Gaussian corruption of two classes, and few corrupted entries),
+        "bound" (the paper's lower bound, Eq. bayes_net, normalised), "sample" (n_samples corrupted copies, seeded
+        by random_state), or "auto": exact where it can be, else sampled.
+        """
+        scores = self._linear(X)
+        if not marginalize:
+            return plain_probabilities(scores)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        corruption = resolve(self.corruption)
+        corruption.check_data(X)
+        X = sp.csr_matrix(X) if sp.issparse(X) else X
+        return marginal_probabilities(
+            X, self.coef_, self.intercept_, corruption, method, n_samples, random_state
+        )
+
+    def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
+        """Share of examples that the model without them gets wrong; quadratic loss only, "exact" or "paper"."""
+        X, y, _ = self._checked_input(X, y, None)
+        classes, codes = np.unique(y, return_inverse=True)
+        problem = Problem(X, codes, loss=self.loss, fit_intercept=self.fit_intercept, n_classes=len(classes))
+        scores = problem.loo(self.corruption, self.l2, method)
+        predicted = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return float(np.mean(predicted != codes))
+
+
+class MCFRegressor(RegressorMixin, _MCFModel):
+    """Least squares under corruption of the features, in closed form (Eq. optimal_w_lls).
+
+    >>> from mcf_cli import MCFRegressor, Gaussian
+    >>> MCFRegressor(corruption=Gaussian(sigma=1.0)).fit([[0.0], [2.0]], [0.0, 2.0]).coef_
+    array([0.5])
+    """
+
+    def __init__(
+        self, corruption: Corruption | str | None = "blankout", l2: float = 0.0, fit_intercept: bool = True
+    ):
+        self.corruption = corruption
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X (dense or sparse) and targets y, one or several columns."""
+        X, y, sample_weight = self._checked_input(X, y, sample_weight, multi_output=True, y_numeric=True)
+        y = np.asarray(y, dtype=float)
+        problem = self._problem(X, y, sample_weight)
+        self._keep(problem.solve(self.corruption, self.l2))
+        if y.ndim == 1:
+            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        return self
+
+    def _problem(self, X: Any, y: Array, sample_weight: Any = None) -> Problem:
+        return Problem(
+            X, y, loss="quadratic", fit_intercept=self.fit_intercept, sample_weight=sample_weight, n_classes=0
+        )
+
+    def predict(self, X: Any) -> Array:
+        """w.x + b."""
+        return self._linear(X)
+
+    def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
+        """Mean squared leave-one-out error, "exact" or by the paper's formula ("paper")."""
+        X, y, _ = self._checked_input(X, y, None, multi_output=True, y_numeric=True)
+        y = np.asarray(y, dtype=float)
+        predictions = self._problem(X, y).loo(self.corruption, self.l2, method)
+        return float(np.mean((predictions - y.reshape(len(y), -1)) ** 2))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,171 @@
+"""The scikit-learn fronts: compliance, composition, marginalised prediction, bad input."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mcf_cli import (
+    BitSwap,
+    Blankout,
+    Dropout,
+    Gaussian,
+    MCFClassifier,
+    MCFRegressor,
+    Multinomial,
+    PerFeature,
+    Poisson,
+)
+
+CHECKED = [
+    MCFClassifier(loss=loss, corruption=corruption, l2=1e-3)
+    for loss in ("logistic", "exponential", "quadratic")
+    for corruption in (None, Blankout(q=0.3), Dropout(q=0.3), Gaussian(sigma=0.3))
+]
+CHECKED += [
+    MCFClassifier(surrogate="quadratic", corruption=Blankout(q=0.2), l2=1e-3),
+    MCFClassifier(surrogate="variational", shared_lambda=True, corruption=Blankout(q=0.2), l2=1e-3),
+    MCFClassifier(multiclass="shared", corruption=Blankout(q=0.2), l2=1e-3),
+    MCFRegressor(corruption=None),
+    MCFRegressor(corruption=Blankout(q=0.3), l2=1e-3),
+]
+# Poisson, bit-swap and multinomial corruption are for counts, bits and one-hot codes; these checks feed real numbers.
+
+
+@parametrize_with_checks(CHECKED)
+def test_scikit_learn_compliance(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X, y
+
+
+def test_grid_search_reaches_the_corruption_parameter(digits):
+    X, y = digits[0][:300], digits[1][:300]
+    search = GridSearchCV(MCFClassifier(corruption=Blankout(), l2=1e-3), {"corruption__q": [0.1, 0.6]}, cv=2)
+    search.fit(X, y)
+    assert search.best_params_["corruption__q"] in (0.1, 0.6)
+    assert search.best_estimator_.corruption.q == search.best_params_["corruption__q"]
+
+
+def test_pipeline_calibration_and_clone(digits):
+    X, y = digits[0][:300], digits[1][:300]
+    model = make_pipeline(
+        FunctionTransformer(sp.csr_matrix), MCFClassifier(loss="quadratic", corruption="poisson")
+    )
+    calibrated = CalibratedClassifierCV(clone(model), cv=2).fit(X, y)
+    np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_sparse_and_dense_fits_agree(digits):
+    X, y = digits[0][:400], digits[1][:400]
+    for loss in ("logistic", "exponential", "quadratic"):
+        dense = MCFClassifier(loss=loss, corruption=Blankout(q=0.4), l2=1e-2, tol=1e-8).fit(X, y)
+        sparse = MCFClassifier(loss=loss, corruption=Blankout(q=0.4), l2=1e-2, tol=1e-8).fit(
+            sp.csr_array(X), y
+        )
+        np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-6)
+
+
+def test_warm_start_continues_from_the_last_solution(digits):
+    X, y = digits[0][:400] / 16, digits[1][:400]
+    model = MCFClassifier(corruption=Blankout(q=0.3), l2=1e-3, warm_start=True).fit(X, y)
+    cold = model.n_iter_
+    assert model.fit(X, y).n_iter_ < cold / 2
+
+
+def test_a_fit_that_stops_early_says_so(digits):
+    model = MCFClassifier(max_iter=2).fit(digits[0][:200], digits[1][:200])
+    assert not model.converged_
+    assert model.n_iter_ == 2
+    assert MCFClassifier(l2=0.1).fit(digits[0][:200], digits[1][:200]).converged_
+
+
+@pytest.mark.parametrize(
+    "corruption", [Blankout(q=0.4), Dropout(q=0.7), PerFeature([([0, 2], Blankout(q=0.5))])]
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_marginal_prediction_equals_enumeration(corruption, n_classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(1.0, (40, 5)).astype(float), np.arange(40) % n_classes
+    model = MCFClassifier(corruption=corruption, l2=0.01).fit(X, y)
+    q = np.zeros(5) + (corruption.q if hasattr(corruption, "q") else np.array([0.5, 0, 0.5, 0, 0]))
+    survivor = 1.0 if isinstance(corruption, Dropout) else 1.0 / (1.0 - q)
+    expected = np.zeros((40, n_classes))
+    for mask in itertools.product((0.0, 1.0), repeat=5):
+        weight = np.prod(np.where(np.array(mask) > 0, 1 - q, q))
+        expected += weight * model.predict_proba(X * mask * survivor)
+    np.testing.assert_allclose(model.predict_proba(X, marginalize=True), expected, atol=1e-10)
+    close = model.predict_proba(X, marginalize=True, method="sample", n_samples=3000)
+    assert np.abs(close - expected).max() < 0.06
+    bound = model.predict_proba(X, marginalize=True, method="bound")
+    np.testing.assert_allclose(bound.sum(axis=1), 1.0)
+
+
+def test_gaussian_marginal_prediction_equals_monte_carlo():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
+    model = MCFClassifier(corruption=Gaussian(sigma=1.5)).fit(X, y)
+    noise = 1.5 * rng.normal(size=(100_000, 3)) @ model.coef_[0]
+    expected = expit(model.decision_function(X)[:, None] + noise).mean(axis=1)
+    np.testing.assert_allclose(model.predict_proba(X, marginalize=True)[:, 1], expected, atol=5e-3)
+
+
+def test_leave_one_out_error_is_that_of_refitting():
+    rng = np.random.default_rng(1)
+    X, y = rng.poisson(1.0, (25, 6)).astype(float), np.arange(25) % 3
+    model = MCFClassifier(loss="quadratic", corruption=Blankout(q=0.3), l2=0.01)
+    others = [np.arange(25) != n for n in range(25)]
+    wrong = [
+        clone(model).fit(X[rest], y[rest]).predict(X[n : n + 1])[0] != y[n] for n, rest in enumerate(others)
+    ]
+    assert model.loo_error(X, y) == np.mean(wrong)
+
+
+BAD = {
+    "unknown loss": (dict(loss="hinge"), {}, "loss='hinge'.*quadratic, exponential, logistic"),
+    "unknown corruption": (dict(corruption="salt"), {}, "corruption='salt'.*blankout"),
+    "unknown surrogate": (dict(surrogate="taylor"), {}, "surrogate='taylor'.*jensen"),
+    "unknown multiclass": (dict(multiclass="ovr"), {}, "multiclass='ovr'.*pairwise"),
+    "q too large": (dict(corruption=Blankout(q=1.0)), {}, r"q must lie in \[0, 1\)"),
+    "q per feature": (dict(corruption=Blankout(q=np.array([0.1, 1.5, 0.1, 0.1]))), {}, "1.5 at feature 1"),
+    "q of the wrong length": (dict(corruption=Blankout(q=np.array([0.1, 0.2]))), {}, "q has 2 entries for 4"),
+    "negative l2": (dict(l2=-1.0), {}, "l2 must be"),
+    "one class": ({}, dict(y=np.zeros(6)), "two classes.*one class"),
+    "NaN": ({}, dict(X=np.full((6, 4), np.nan)), "NaN"),
+    "lengths": ({}, dict(y=np.zeros(5)), "inconsistent"),
+    "negatives under Poisson": (
+        dict(corruption=Poisson()),
+        dict(X=np.diag([1.0, 1, -1, 1, 1, 1])[:, :4]),
+        "column 2",
+    ),
+    "non-binary under BitSwap": (
+        dict(corruption=BitSwap()),
+        dict(X=2 * np.eye(6)[:, :4]),
+        "column 0.*binarise",
+    ),
+    "not one-hot": (dict(corruption=Multinomial(blocks=2)), dict(X=np.ones((6, 4))), "row 0.*column 0"),
+    "blocks do not divide": (dict(corruption=Multinomial(blocks=3)), {}, "blocks=3"),
+    "column twice": (dict(corruption=PerFeature([([0, 0], Blankout())])), {}, "more than once"),
+    "column outside": (dict(corruption=PerFeature([([9], Blankout())])), {}, "column 9 is outside"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named_with_its_fix(name):
+    parameters, data, message = BAD[name]
+    X, y = data.get("X", np.eye(6)[:, :4]), data.get("y", np.arange(6) % 2)
+    with pytest.raises(ValueError, match=message):
+        MCFClassifier(**parameters).fit(X, y)
