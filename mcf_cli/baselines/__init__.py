@@ -9,4 +9,6 @@ A baseline is built on one training set and solved for one set of hyper-paramete
 
 ``X`` is dense or sparse, ``y`` holds codes 0..K-1. Every ``solve`` takes ``start=``, ``max_iter=``, ``tol=``
 and returns the core's ``Solution``, on the core's scale: mean loss + strength * penalty, the bias left free.
+``max_iter`` and ``tol`` are in each solver's own units (L-BFGS iterations, LIBLINEAR's or FDROP's passes over
+the data), so one setting does not fit all: the defaults do.
 """

@@ -7,7 +7,9 @@ quadratic loss at weights W (D x K) and the best bias is  s - 2 <W, c> + <W, C W
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
+
+from mcf_cli.core.solvers import solve_symmetric
 
 MOMENT_FEATURES = 6000  # a D x D matrix of this size takes 288 MB
 SPARSE_ENOUGH = 0.03  # share of non-zeros up to which a sparse product beats BLAS
@@ -89,7 +91,4 @@ class Centred:
     def ridge(self, l2: float) -> np.ndarray:
         """The weights that minimise the loss + l2 ||W||^2; the shortest ones when l2 = 0 leaves a choice."""
         system = self.covariance + l2 * np.eye(len(self.mean))
-        try:
-            return linalg.cho_solve(linalg.cho_factor(system), self.cross)
-        except linalg.LinAlgError:
-            return linalg.lstsq(system, self.cross)[0]
+        return solve_symmetric(system, self.cross)

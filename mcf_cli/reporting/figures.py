@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mcf_cli.reporting import panels as part
+from mcf_cli.reporting.measurements import cost_of_gradients, leave_one_out
 from mcf_cli.reporting.nightmare import fig9_nightmare
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
@@ -332,6 +333,10 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
     metrics = set(rows["metric"])
     if metrics & {"bound", "expected_loss"}:
         return fig1_bounds
+    if "gradient_ratio" in metrics:
+        return cost_of_gradients
+    if "loo_error_exact" in metrics:
+        return leave_one_out
     frame = tidy(rows)
     for column, function in (
         ("deletion", fig9_nightmare),

@@ -45,7 +45,7 @@ def _layout(count: int, samples: bool) -> tuple[Figure, list[tuple[Axes, Axes | 
         figure, all_axes = part.panels(count, size=(4.6, 3.3))
         return figure, [(axes, None) for axes in all_axes]
     columns, lines = min(2, count), -(-count // 2)
-    figure = Figure(figsize=(4.6 * columns, 3.9 * lines + 0.6))
+    figure = Figure(figsize=((4.6 if columns > 1 else 5.4) * columns, 3.9 * lines + 0.6))
     cells = figure.subplots(2 * lines, columns, squeeze=False, height_ratios=[3.0, 0.36] * lines)
     places = [(cells[2 * (n // 2), n % 2], cells[2 * (n // 2) + 1, n % 2]) for n in range(columns * lines)]
     for axes, strip in places:

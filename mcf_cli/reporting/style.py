@@ -105,6 +105,9 @@ def style() -> Iterator[None]:
 def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:
     """Write ``path``.png (200 dpi) and ``path``.svg whole or not at all; same rows, same bytes."""
     written = []
+    with style():  # lay out once for both files: it costs as much as drawing
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
     for suffix in ("png", "svg"):
         target = Path(f"{path}.{suffix}")

@@ -2,7 +2,7 @@
 
     table = build(rows, paper_table=3, done=12, expected=50)
     write(table, "results/table3/table")        # table.csv and table.md
-    console.print(screen(table))
+    console.print(rich_table(table))
 
 ``table.frame`` holds numbers (errors in per cent) for csv, ``table.shown`` the same as text. The column
 ``data`` says in every line what data it comes from, so a number on built-in or substitute data never stands
@@ -283,7 +283,7 @@ def _short(value: float) -> str:
 def markdown(table: Table) -> str:
     """The table as aligned markdown, with its title and notes."""
     head = list(table.shown.columns)
-    body = [["" if pd.isna(cell) else str(cell) for cell in line] for line in table.shown.to_numpy()]
+    body = [["" if pd.isna(cell) else _escaped(cell) for cell in line] for line in table.shown.to_numpy()]
     widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
     right = [_is_number_column(table.shown[name]) for name in head]
     rule = [
@@ -295,9 +295,12 @@ def markdown(table: Table) -> str:
 
 
 def _markdown_line(cells: list[str], widths: list[int], right: list[bool]) -> str:
-    escaped = [cell.replace("|", "\\|") for cell in cells]
-    padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(escaped, widths, right, strict=True)]
+    padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
     return f"| {' | '.join(padded)} |"
+
+
+def _escaped(cell: object) -> str:
+    return str(cell).replace("|", "\\|")
 
 
 def _is_number_column(column: pd.Series) -> bool:
@@ -305,7 +308,7 @@ def _is_number_column(column: pd.Series) -> bool:
     return all(cell[0].isdigit() or cell[0] in "-∞" for cell in cells)
 
 
-def screen(table: Table) -> Group:
+def rich_table(table: Table) -> Group:
     """The table for a terminal: one for each data set, with no more levels than fit."""
     hidden = set(table.levels) - set(_some_levels(table.levels))
     notes = [*table.notes, *(["some levels are left out here; the files have all"] if hidden else [])]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mcf_cli.baselines.hinge import Hinge
+from mcf_cli.baselines.hinge import SMALLEST_L2, Hinge
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 
@@ -52,9 +52,17 @@ def test_three_classes_give_three_rows_and_dense_equals_sparse(multiclass):
     assert np.mean(dense.predict(X) == y) > 0.9
 
 
-def test_no_l2_and_unknown_forms_are_refused():
+def test_no_penalty_is_the_smallest_one_and_an_unfinished_fit_says_so():
     X, y = two_blobs()
-    with pytest.raises(ValueError, match="needs l2 > 0"):
-        Hinge(X, y).solve(0.0)
+    free, smallest = (Hinge(X, y).solve(l2, max_iter=50) for l2 in (0.0, SMALLEST_L2))
+    np.testing.assert_array_equal(free.coef, smallest.coef)
+    assert not free.converged
+    assert "50 passes" in free.message
+
+
+def test_a_negative_l2_and_unknown_forms_are_refused():
+    X, y = two_blobs()
+    with pytest.raises(ValueError, match="l2 must be 0 or more"):
+        Hinge(X, y).solve(-0.1)
     with pytest.raises(ValueError, match="multiclass must be one of"):
         Hinge(X, y, "pairs")

@@ -73,9 +73,9 @@ def explicit():
     return frame(rows)
 
 
-def surrogates():
+def surrogates(datasets=AMAZON):
     rows = []
-    for d, dataset in enumerate(AMAZON):
+    for d, dataset in enumerate(datasets):
         for k, surrogate in enumerate(("quadratic", "jensen", "variational")):
             common = {
                 "dataset": dataset,
@@ -130,3 +130,25 @@ def cifar(source="real"):
             for loss, value in zip(LOSSES, values, strict=True)
         ]
     )
+
+
+def cost():
+    rows = []
+    for dataset in ("amazon-books", "reuters"):
+        for loss, ratio in (("quadratic", 1.1), ("exponential", 1.6), ("logistic", 2.2)):
+            for corruption in ("blankout", "poisson"):
+                common = {"dataset": dataset, "loss": loss, "corruption": corruption}
+                rows.append(row(**common, metric="gradient_ratio", value=ratio))
+                rows.append(row(**common, metric="term_by_term_ratio", value=20 * ratio))
+    return frame(rows)
+
+
+def leave_one_out():
+    rows = []
+    for corruption in ("blankout", "poisson", "gaussian"):
+        for l2, error in ((0.0, 0.3), (0.01, 0.25), (0.1, 0.2), (1.0, 0.28)):
+            common = {"dataset": "builtin-reviews", "data_source": "builtin", "loss": "quadratic", "l2": l2}
+            for name, shift in (("refitted", 0.0), ("exact", 0.0), ("paper", -0.02)):
+                method = {"corruption": corruption, "metric": f"loo_error_{name}"}
+                rows.append(row(**common, **method, value=error + shift))
+    return frame(rows)

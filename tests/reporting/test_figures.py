@@ -1,0 +1,182 @@
+"""Figures from made-up rows: what is drawn is what the rows say, marked where need be, and reproducible."""
+
+import made_up_rows as made_up
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from mcf_cli.reporting import figures, measurements
+from mcf_cli.reporting.captions import caption
+from mcf_cli.reporting.figures import draw, kind_of, save
+
+TWO = made_up.AMAZON[:2]
+BY_FIGURE = {
+    1: made_up.bounds,
+    3: lambda: made_up.q_sweep(datasets=TWO),
+    4: lambda: made_up.q_sweep(levels=[0.9, 0.95, 0.99], datasets=TWO),
+    5: lambda: made_up.learning_curve(datasets=(("reuters", "real"),)),
+    6: made_up.explicit,
+    7: lambda: made_up.surrogates(TWO),
+    8: made_up.splice,
+    9: made_up.nightmare,
+}
+
+
+def titles(figure):
+    return [axes.get_title() for axes in figure.axes if axes.get_title()]
+
+
+def drawn_points(axes):
+    """(x, y) of every line that has markers, that is, of every curve of results."""
+    lines = [line for line in axes.get_lines() if line.get_marker() not in ("", "None", None)]
+    return [np.asarray(line.get_xydata(), dtype=float) for line in lines]
+
+
+def test_every_figure_of_the_paper_has_its_function():
+    assert set(figures.FIGURES) == set(BY_FIGURE)
+
+
+@pytest.mark.parametrize("number", BY_FIGURE)
+def test_a_figure_is_written_whole_twice_with_the_same_bytes(number, tmp_path):
+    rows = BY_FIGURE[number]()
+    first = save(draw(rows, number), tmp_path / "a" / "figure")
+    second = save(draw(rows, number), tmp_path / "b" / "figure")
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+        assert one.stat().st_size > 5000
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["figure.png", "figure.svg"]
+
+
+@pytest.mark.parametrize("number", BY_FIGURE)
+def test_the_kind_is_read_off_the_rows(number):
+    expected = 3 if number == 4 else number  # a close-up is a choice, not a kind
+    assert kind_of(BY_FIGURE[number]()) is figures.FIGURES[expected]
+
+
+def test_a_point_is_the_mean_of_its_rows_in_per_cent():
+    rows = made_up.learning_curve(datasets=(("reuters", "real"),))
+    chosen = rows[
+        (rows["loss"] == "quadratic") & (rows["corruption"] == "none") & (rows["train_size"] == 500)
+    ]
+    points = np.vstack(drawn_points(draw(rows, 5).axes[0]))
+    expected = 100 * chosen["value"].mean()
+    assert np.isclose(points, [500, expected]).all(axis=1).any()
+
+
+def test_error_bars_of_the_splice_figure_are_standard_errors_over_runs():
+    rows = made_up.splice()
+    here = rows[(rows["corruption"] == "blankout") & (rows["q"] == 0.3)]
+    runs = here.groupby("repeat")["value"].mean()
+    bars = next(c for c in draw(rows, 8).axes[0].containers if c.has_yerr)
+    segments = bars.lines[2][0].get_segments()
+    drawn = next(s for s in segments if np.isclose(s[0][0], 0.3))
+    assert (drawn[1][1] - drawn[0][1]) / 2 == pytest.approx(100 * runs.std(ddof=1) / np.sqrt(len(runs)))
+
+
+def test_the_marginalised_limit_stands_right_of_every_number_of_copies():
+    axes = draw(made_up.explicit(), 6).axes[0]
+    curve, limit = drawn_points(axes)[:2]
+    assert limit[0, 0] > curve[:, 0].max()
+    assert limit[0, 1] == pytest.approx(15.5)
+    assert "∞" in [tick.get_text() for tick in axes.get_xticklabels()]
+
+
+@pytest.mark.parametrize(
+    ("source", "mark"),
+    [("builtin", "(built-in data)"), ("substitute", "(substitute)"), ("user", "(own data)")],
+)
+def test_titles_mark_data_that_is_not_the_papers(source, mark):
+    rows = made_up.q_sweep(datasets=("amazon-books",), source=source)
+    assert all(mark in title for title in titles(draw(rows, 3)))
+    assert not any("(" in title for title in titles(draw(made_up.q_sweep(), 3)))
+
+
+def test_the_closeup_leaves_out_what_lies_below_its_range():
+    figure = draw(made_up.q_sweep(), 4)
+    assert all(points[:, 0].min() >= 0.9 for axes in figure.axes for points in drawn_points(axes))
+
+
+def test_failed_rows_are_not_drawn():
+    rows = made_up.q_sweep(datasets=("amazon-books",))
+    failed = rows.iloc[:1].assign(status="failed", value=np.nan, q=0.77)
+    axes = draw(pd.concat([rows, failed]), 3).axes[0]
+    assert not any(np.isclose(points[:, 0], 0.77).any() for points in drawn_points(axes))
+
+
+def test_a_warning_is_shown_and_no_rows_say_so():
+    assert draw(made_up.explicit(), 6, warning="PARTIAL 3/9").get_suptitle() == "PARTIAL 3/9"
+    empty = draw(made_up.q_sweep().iloc[:0], 3)
+    assert any("No finished rows" in text.get_text() for text in empty.texts)
+
+
+def test_sample_digits_lose_more_pixels_with_every_level():
+    figure = draw(made_up.nightmare(unbiased=False), 9, digit=np.ones((8, 8)))
+    images = [image.get_array() for axes in figure.axes for image in axes.get_images()]
+    left = [int(image.sum()) for image in images]
+    assert left[0] == 64
+    assert len(left) == 10
+    assert (np.diff(left) <= 0).all()
+    assert left[-1] < 16
+
+
+def test_the_unbiased_form_gets_its_own_panel():
+    assert len(draw(made_up.nightmare(unbiased=False), 9).axes) == 1
+    assert len(draw(made_up.nightmare(), 9).axes) == 2
+
+
+def test_one_deletion_level_becomes_a_list_of_methods():
+    rows = made_up.nightmare()
+    rows = rows[rows["deletion"] == 0.5]
+    figure = draw(rows)
+    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert "FDROP, worst case" in labels
+    assert "50% deleted" in titles(figure)[0]
+
+
+def test_an_unknown_experiment_falls_back_to_a_sweep():
+    rows = made_up.nightmare().rename(columns={"deletion": "budget"}).assign(deletion=np.nan)
+    assert isinstance(draw(rows), Figure)
+    assert draw(rows).axes[0].get_xlabel() == "budget"
+
+
+def test_methods_differ_in_more_than_colour():
+    """In a greyscale print marker and line style still tell every curve of Figure 9 apart."""
+    axes = draw(made_up.nightmare(unbiased=False), 9).axes[0]
+    looks = [
+        (line.get_marker(), line.get_linestyle(), line._unscaled_dash_pattern[1])
+        for line in axes.get_lines()
+        if len(line.get_xdata()) > 2 and line.get_linestyle() != "None"
+    ]
+    assert len(looks) == len({str(look) for look in looks}) == 11
+
+
+def test_captions_name_the_variants_and_the_data():
+    text = caption(made_up.q_sweep(source="builtin", forms=("pairwise", "shared")), 3, notes=("2 failed",))
+    for words in (
+        "unbiased blankout",
+        "Poisson",
+        "pairwise",
+        "shared",
+        "Jensen's bound",
+        "built-in",
+        "2 failed.",
+    ):
+        assert words in text
+    assert "biased blankout" in caption(made_up.nightmare(unbiased=False), 9)
+    assert "unbiased" not in caption(made_up.nightmare(unbiased=False), 9)
+    assert "variational bound" in caption(made_up.surrogates(), 7)
+
+
+def test_the_cost_figure_shows_ours_the_naive_way_and_the_papers_statement():
+    figure = draw(made_up.cost())
+    assert kind_of(made_up.cost()) is measurements.cost_of_gradients
+    drawn = np.vstack([points for points in drawn_points(figure.axes[0])])
+    assert {1.1, 1.6, 2.2, 44.0, 10.0, 2.0} <= {round(float(x), 6) for x in drawn[:, 0] if np.isfinite(x)}
+
+
+def test_the_leave_one_out_figure_draws_both_formulas_and_the_truth():
+    figure = draw(made_up.leave_one_out())
+    assert titles(figure)[0].startswith("Reviews (built-in data)")
+    refitted, exact, paper = drawn_points(figure.axes[0])
+    np.testing.assert_allclose(refitted, exact)
+    assert (paper[:, 1] < exact[:, 1]).all()

@@ -1,0 +1,155 @@
+"""Tables from made-up rows: right numbers, marked data, PARTIAL, and files that read back."""
+
+import io
+
+import made_up_rows as made_up
+import numpy as np
+import pandas as pd
+import pytest
+from mcf_cli.reporting.tables import PAPER_TABLE3, build, markdown, rich_table, write
+from rich.console import Console
+
+
+def on_screen(table, width=100):
+    text = io.StringIO()
+    Console(width=width, file=text).print(rich_table(table))
+    return text.getvalue()
+
+
+def cells(table, **wanted):
+    shown = table.shown
+    for column, value in wanted.items():
+        shown = shown[shown[column] == value]
+    return shown
+
+
+def test_a_sweep_has_a_column_a_level_and_names_the_best():
+    table = build(made_up.q_sweep(datasets=("amazon-books",)))
+    line = cells(table, loss="Quadratic", method="MCF, blankout").iloc[0]
+    assert line["q=0"] == "19.00"
+    assert line["best"] == "16.01 at 0.8"
+    assert cells(table, loss="Quadratic", method="plain, l2").iloc[0]["no q"] == "19.00"
+
+
+def test_several_runs_show_mean_and_standard_deviation():
+    rows = made_up.learning_curve(datasets=(("reuters", "real"),))
+    chosen = rows[(rows["loss"] == "logistic") & (rows["corruption"] == "none") & (rows["train_size"] == 100)]
+    table = build(rows)
+    text = cells(table, loss="Logistic", method="plain, l2").iloc[0]["N=100"]
+    assert text == f"{100 * chosen['value'].mean():.2f} ± {100 * chosen['value'].std(ddof=1):.2f}"
+    assert "± is the standard deviation over 5 runs" in table.notes
+
+
+def test_lines_keep_the_order_of_data_sets_losses_and_methods():
+    table = build(made_up.q_sweep(datasets=("reuters", "amazon-books")))
+    assert list(dict.fromkeys(table.shown["dataset"])) == ["Reuters", "Amazon books"]
+    assert list(dict.fromkeys(table.shown["loss"])) == ["Quadratic", "Exponential", "Logistic"]
+    assert list(table.shown["method"][:3]) == ["plain, l2", "MCF, Poisson", "MCF, blankout"]
+
+
+def test_table_3_has_the_papers_layout_and_numbers_beside_ours():
+    table = build(made_up.cifar(), paper_table=3)
+    assert list(table.shown["method"]) == ["No MCF", "Poisson MCF", "Blankout MCF"]
+    for corruption, method in (("none", "No MCF"), ("poisson", "Poisson MCF"), ("blankout", "Blankout MCF")):
+        line = cells(table, method=method).iloc[0]
+        for loss, published in PAPER_TABLE3[corruption].items():
+            assert line[f"{loss.capitalize()}, paper"] == f"{published:.1f}"
+    assert cells(table, method="No MCF").iloc[0]["Quadratic"] == "33.0"
+    assert table.notes == ()
+    assert not any("paper" in name for name in build(made_up.cifar(), 3, with_paper=False).shown)
+
+
+@pytest.mark.parametrize(("source", "mark"), [("builtin", "built-in data"), ("substitute", "substitute")])
+def test_other_data_is_marked_in_every_line_beside_the_papers_numbers(source, mark):
+    table = build(pd.concat([made_up.cifar(), made_up.cifar(source)]), paper_table=3)
+    assert list(table.shown["data"]) == ["real"] * 3 + [mark] * 3
+    assert list(table.frame["data"]) == ["real"] * 3 + [mark] * 3
+    assert any("cannot be held against" in text for text in table.notes)
+    lines = [line for line in markdown(table).splitlines() if line.startswith("| CIFAR")]
+    assert sum(mark in line for line in lines) == 3
+
+
+def test_real_and_other_rows_are_never_averaged_together():
+    rows = pd.concat([made_up.cifar(), made_up.cifar("builtin").assign(value=0.9)])
+    single = build(rows)
+    assert set(cells(single, data="real")["test error (%)"]) & {"33.00"}
+    assert set(cells(single, data="built-in data")["test error (%)"]) == {"90.00"}
+
+
+@pytest.mark.parametrize("paper_table", [None, 3])
+def test_missing_trials_make_it_partial_everywhere(paper_table, tmp_path):
+    table = build(made_up.cifar(), paper_table, title="CIFAR-10", done=9, expected=12)
+    assert table.title == "PARTIAL 9/12: CIFAR-10"
+    csv, md = write(table, tmp_path / "table")
+    assert set(pd.read_csv(csv)["partial"]) == {"PARTIAL 9/12"}
+    assert "PARTIAL 9/12" in md.read_text()
+    assert "PARTIAL 9/12" in on_screen(table)
+    whole = build(made_up.cifar(), done=12, expected=12)
+    assert "PARTIAL" not in whole.title
+    assert "partial" not in whole.frame
+
+
+def test_files_hold_the_numbers_and_are_the_same_bytes_every_time(tmp_path):
+    rows = made_up.q_sweep()
+    first, second = (write(build(rows), tmp_path / name / "table") for name in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    read = pd.read_csv(first[0])
+    line = read[(read["dataset"] == "Amazon DVD") & (read["method"] == "MCF, blankout")].iloc[0]
+    expected = rows[
+        (rows["dataset"] == "amazon-dvd") & (rows["corruption"] == "blankout") & (rows["q"] == 0.5)
+    ]
+    assert line["q=0.5"] == pytest.approx(100 * expected["value"].iloc[0])
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["table.csv", "table.md"]
+
+
+def test_markdown_is_aligned_and_escapes_bars():
+    rows = made_up.cifar().assign(dataset="a|much|longer|name")
+    lines = [line for line in markdown(build(rows)).splitlines() if line.startswith("|")]
+    assert "a\\|much\\|longer" in lines[2].lower()
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_trouble_is_told():
+    rows = made_up.cifar().assign(edge="")
+    rows.loc[0, "converged"] = False
+    rows.loc[1, "edge"] = "l2 high"
+    failed = pd.DataFrame(
+        [made_up.row(dataset="cifar10", loss="logistic", status="failed", reason="out of memory")]
+    )
+    notes = " / ".join(build(pd.concat([rows, failed])).notes)
+    assert "1 failed, first: out of memory" in notes
+    assert "1 of 9 fits stopped" in notes
+    assert "1 of 9 choices lie at an edge of their grid (l2 high)" in notes
+
+
+def test_explicit_copies_end_at_infinity():
+    table = build(made_up.explicit())
+    assert table.levels[-1] == "M=∞"
+    assert cells(table, method="blankout, M copies").iloc[0]["M=∞"] == "15.50"
+
+
+def test_the_screen_has_a_part_for_each_data_set_and_fits():
+    table = build(made_up.q_sweep(source="builtin"))
+    text = on_screen(table, width=80)
+    assert text.count("Amazon books (built-in data)") == 1
+    assert "16.01" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "left out here" in text
+
+
+def test_bounds_and_measurements_have_tables_too():
+    bounds = build(made_up.bounds())
+    assert (bounds.frame["bound, lambda=0"] >= bounds.frame["expected loss"] - 1e-12).all()
+    common = {"dataset": "reuters", "loss": "logistic", "corruption": "blankout"}
+    rows = [made_up.row(**common, metric="gradient_ratio", value=1.25)]
+    rows.append(made_up.row(**common, metric="term_by_term_ratio", value=np.pi))
+    cost = build(made_up.frame(rows))
+    assert cost.frame.iloc[0]["gradient ratio"] == 1.25
+    assert cost.shown.iloc[0]["term by term ratio"] == "3.142"
+
+
+def test_a_single_run_says_what_was_chosen():
+    rows = made_up.nightmare(unbiased=False)
+    rows = rows[rows["deletion"] == 0.5].assign(q=0.6, l2=1e-4)
+    line = cells(build(rows), loss="Logistic", method="MCF, blankout (biased)").iloc[0]
+    assert line["chosen"] == "q=0.6, l2=0.0001"
