@@ -3,8 +3,8 @@
     python -m benchmarks.visual_words                 # 2,000 images, about a minute
     python -m benchmarks.visual_words --images 60000  # the whole set, codebook included
 
-The bare products are float32 patches (676 x 147 an image) times a codebook of 2,048 words, into a buffer that is
-reused: no patches are cut out, nothing is normalised, no maximum is taken.
+The bare products are float32 patches (676 x 147 an image) times a codebook of 2,048 words, into a buffer that
+is reused: no patches are cut out, nothing is normalised, no maximum is taken.
 """
 
 import argparse

@@ -31,7 +31,7 @@ from scipy import sparse
 
 from mcf_cli.core.problem import Solution
 
-BATCH = 512
+BATCH = 256
 # The average weighs iterate t like t^AVERAGING: enough to forget the start, not so much as to keep the noise.
 AVERAGING = 8
 TINY = 1e-12  # keeps 0/0 of a feature that never occurs at 0
@@ -201,7 +201,7 @@ class Fdrop:
 
     def _batches(self, rng: np.random.Generator) -> list[np.ndarray]:
         count = len(self.y)
-        size = min(BATCH, max(16, count // 64))
+        size = min(BATCH, max(32, count // 64))
         return np.array_split(rng.permutation(count), -(-count // size))
 
     def _example_norm(self) -> float:

@@ -2,96 +2,103 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.datasets import svmlight
-from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, first_rows_train, seeded_split
+from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, seeded_split
+from mcf_cli.datasets.derived import Documents, cached_documents
 from mcf_cli.datasets.reading import malformed, numbered_lines, open_members, shown
 from mcf_cli.datasets.verify import Here
 from mcf_cli.datasets.words import count_matrix
 from mcf_cli.errors import McfError
 
+VERSION = 1  # raise it when the counts change
 CLASSES = ("negative", "positive")
 SVMLIGHT_TERMS = 5000
+KINDS = ("positive", "negative", "unlabeled")  # the last is the test set, and carries labels all the same
 LABEL = "#label#"
+NOTES = {"svmlight": ("5,000-term form",), "labelled": ("labelled reviews only, no test set",)}
 
 Bag = dict[str, int]
 
 
 def load(here: Here, name: str, terms: int = 20_000) -> Dataset:
-    """The domain that `name` ends with; `terms` is the size of the vocabulary of the processed_acl form."""
+    """The domain that `name` ends with; `terms`, the size of the vocabulary, is fixed in svmlight."""
     domain = name.removeprefix("amazon-")
-    notes: tuple[str, ...] = ()
-    feature_names = None
-    if here.form.name == "svmlight":
-        paths = [here.paths[f"{domain}_{part}.svmlight"] for part in ("train", "test")]
-        X, y, split = read_svmlight(*paths)
-        splits, notes, terms = {"predefined": split}, ("5,000-term form",), SVMLIGHT_TERMS
-    else:
-        X, y, feature_names, split = read_processed_acl(next(iter(here.paths.values())), domain, terms)
-        splits = {"predefined": split} if split is not None else {"seeded": seeded_split(len(y))}
-        notes = () if split is not None else ("labelled reviews only, no test set",)
+    key = fingerprint(name, here.form.name, here.sha256, terms, VERSION)
+    counted = cached_documents(name, key, lambda: count(here, domain, terms))
     return Dataset(
         name=name,
-        X=X,
-        y=y,
+        X=counted.counts,
+        y=np.array([CLASSES.index(label) for label in counted.labels], dtype=np.int64),
         class_names=CLASSES,
         source="real",
-        sha256=fingerprint(name, here.sha256, terms),
+        sha256=key,
         description=f"Amazon reviews of {domain}, counts of uni- and bigrams, positive or negative",
-        feature_names=feature_names,
-        splits=splits,
-        notes=notes,
+        feature_names=counted.terms or None,
+        splits=_splits(np.array(counted.parts)),
+        notes=NOTES.get(here.form.name, ()),
     )
 
 
-def read_svmlight(train: Path, test: Path) -> tuple[sp.csr_matrix, np.ndarray, Split]:
-    """Labels +1 and -1, columns 0 to 4,999."""
-    matrices, labels = [], []
-    for path in (train, test):
+def _splits(parts: np.ndarray) -> dict[str, Split]:
+    if "test" not in parts:
+        return {"seeded": seeded_split(len(parts))}
+    return {"predefined": (np.flatnonzero(parts == "train"), np.flatnonzero(parts == "test"))}
+
+
+def count(here: Here, domain: str, terms: int) -> Documents:
+    """The reviews of a domain, training before test, from either form."""
+    if here.form.name == "svmlight":
+        return read_svmlight(*(here.paths[f"{domain}_{part}.svmlight"] for part in ("train", "test")))
+    return read_processed_acl(next(iter(here.paths.values())), domain, terms)
+
+
+def read_svmlight(train: Path, test: Path) -> Documents:
+    """Labels +1 and -1, columns 0 to 4,999, whose terms are not known."""
+    matrices, labels, parts = [], [], []
+    for path, part in ((train, "train"), (test, "test")):
         rows = svmlight.read_rows(path)
         if rows.column_range()[1] >= SVMLIGHT_TERMS or not set(rows.labels) <= {"-1", "1"}:
             raise McfError(f"{path}: expected labels +1 and -1 and columns below {SVMLIGHT_TERMS:,}")
         matrices.append(rows.matrix(SVMLIGHT_TERMS, first_column=0))
-        labels.append(np.array([label == "1" for label in rows.labels], dtype=np.int64))
-    split = first_rows_train(len(labels[0]), len(labels[1]))
-    return sp.csr_matrix(sp.vstack(matrices)), np.concatenate(labels), split
+        labels += ["positive" if label == "1" else "negative" for label in rows.labels]
+        parts += [part] * len(rows.labels)
+    return Documents(sp.csr_matrix(sp.vstack(matrices)), (), tuple(labels), tuple(parts))
 
 
-def read_processed_acl(
-    path: Path, domain: str, terms: int
-) -> tuple[sp.csr_matrix, np.ndarray, tuple[str, ...], Split | None]:
-    """Positive and negative reviews, then the unlabelled (which carry labels too): training, then test.
+def read_processed_acl(path: Path, domain: str, terms: int) -> Documents:
+    """The positive, the negative, then the test reviews, over the `terms` most common terms of them all."""
+    kinds: list[str] = []
+    labels: list[str] = []
 
-    The vocabulary is the `terms` most common of the domain. Without `unlabeled.review` there is no division.
-    """
-    parts: dict[str, list[tuple[Bag, int]]] = {}
-    for part, stream in open_members(path, [f"{domain}/{kind}.review" for kind in _KINDS]):
-        kind = Path(part).stem
-        parts[kind] = list(_reviews(f"{path}: {part}", numbered_lines(stream, part)))
-    if missing := {"positive", "negative"} - parts.keys():
-        raise McfError(f"{path} lacks {domain}/{sorted(missing)[0]}.review: get processed_acl again")
-    reviews = [review for kind in _KINDS for review in parts.get(kind, [])]
-    X, names = count_matrix((bag for bag, _ in reviews), max_terms=terms)
-    y = np.array([label for _, label in reviews], dtype=np.int64)
-    n_test = len(parts.get("unlabeled", []))
-    return X, y, names, first_rows_train(len(reviews) - n_test, n_test) if n_test else None
+    def bags() -> Iterator[Bag]:
+        for member, stream in open_members(path, [f"{domain}/{kind}.review" for kind in KINDS]):
+            for bag, label in _reviews(f"{path}: {member}", stream):
+                kinds.append(Path(member).stem)
+                labels.append(label)
+                yield bag
 
-
-_KINDS = ("positive", "negative", "unlabeled")
+    counts, names = count_matrix(bags(), max_terms=terms)
+    if missing := [kind for kind in KINDS[:2] if kind not in kinds]:
+        raise McfError(f"{path} lacks {domain}/{missing[0]}.review: get processed_acl again")
+    order = sorted(range(len(kinds)), key=lambda row: KINDS.index(kinds[row]))
+    parts = tuple("test" if kinds[row] == "unlabeled" else "train" for row in order)
+    return Documents(counts[order], names, tuple(labels[row] for row in order), parts)
 
 
-def _reviews(where: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[Bag, int]]:
+def _reviews(where: str, stream: IO[bytes]) -> Iterator[tuple[Bag, str]]:
     """`term:count term:count ... #label#:positive`, one review a line."""
-    for number, line in lines:
+    for number, line in numbered_lines(stream, where):
         bag: Bag = {}
         label = None
         for item in line.split(" "):
             term, separator, value = item.rpartition(":")
             if term == LABEL and value in CLASSES:
-                label = CLASSES.index(value)
+                label = value
             elif separator and value.isdecimal() and len(value) < 10:
                 bag[term] = bag.get(term, 0) + int(value)
             elif item:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,7 +52,7 @@ def first_rows_train(n_train: int, n_test: int) -> Split:
     return np.arange(n_train), np.arange(n_train, n_train + n_test)
 
 
-def encode_labels(labels: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+def encode_labels(labels: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Codes and class names; names that are numbers are put in numeric order."""
     distinct = set(labels)
     try:

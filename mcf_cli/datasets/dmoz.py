@@ -12,6 +12,7 @@ from xml.parsers import expat
 
 from mcf_cli.datasets import words
 from mcf_cli.datasets.dataset import Dataset, encode_labels, fingerprint, seeded_split
+from mcf_cli.datasets.derived import Documents, cached_documents
 from mcf_cli.datasets.reading import CHUNK, malformed, numbered_lines, open_bytes
 from mcf_cli.datasets.verify import Here
 
@@ -35,26 +36,34 @@ class Page(NamedTuple):
 
 def load(here: Here, min_documents: int = 10, pages: int = PAGES) -> Dataset:
     """Counts of the words of at least `min_documents` pages; `pages` are taken from an RDF dump."""
-    about, level = ABOUT[here.form.name]
+    about, _ = ABOUT[here.form.name]
+    key = fingerprint("dmoz", here.form.name, here.sha256, min_documents, pages, words.VERSION)
+    counted = cached_documents("dmoz", key, lambda: count(here, min_documents, pages))
+    y, class_names = encode_labels(counted.labels)
+    return Dataset(
+        name="dmoz",
+        X=counted.counts,
+        y=y,
+        class_names=class_names,
+        source="substitute",
+        sha256=key,
+        description=f"Open Directory: {about}, counts of words",
+        feature_names=counted.terms,
+        splits={"fixed": seeded_split(len(y))},
+        notes=(f"SUBSTITUTE for the paper's DMOZ pages, which are not public: {about}",),
+    )
+
+
+def count(here: Here, min_documents: int, pages: int) -> Documents:
+    """Word counts and topics of the pages under the largest topics."""
+    _, level = ABOUT[here.form.name]
     path = next(iter(here.paths.values()))
     found = sample_pages(read_rdf(path), pages) if here.form.name == "rdf" else list(read_pages(path))
     labels = [topic_at(page.topic, level) for page in found]
     largest = {topic for topic, _ in Counter(labels).most_common(TOPICS)}
     kept = [(page, label) for page, label in zip(found, labels, strict=True) if label in largest]
-    X, names = words.count_words((page.text for page, _ in kept), min_documents)
-    y, class_names = encode_labels([label for _, label in kept])
-    return Dataset(
-        name="dmoz",
-        X=X,
-        y=y,
-        class_names=class_names,
-        source="substitute",
-        sha256=fingerprint("dmoz", here.form.name, here.sha256, min_documents, pages, words.VERSION),
-        description=f"Open Directory: {about}, counts of words",
-        feature_names=names,
-        splits={"fixed": seeded_split(len(y))},
-        notes=(f"SUBSTITUTE for the paper's DMOZ pages, which are not public: {about}",),
-    )
+    counts, terms = words.count_words((page.text for page, _ in kept), min_documents)
+    return Documents(counts, terms, tuple(label for _, label in kept))
 
 
 def topic_at(topic: str, level: int) -> str:

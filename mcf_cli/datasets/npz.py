@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from mcf_cli.datasets.svmlight import MAX_COLUMN
 from mcf_cli.errors import McfError
 
 MAX_DEFLATE_RATIO = 1100  # deflate cannot pack more; a member that claims to is a lie
@@ -57,6 +58,8 @@ def read_npz(path: Path) -> tuple[np.ndarray | sp.csr_matrix, list[str] | None]:
         )
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise McfError(f"{path}: X has shape {X.shape} and type {X.dtype}; expected a table of real numbers")
+    if X.shape[1] > MAX_COLUMN:
+        raise McfError(f"{path}: X has {X.shape[1]:,} columns, beyond the limit of {MAX_COLUMN:,}")
     X = X.astype(np.float64)
     if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise McfError(f"{path}: X holds NaN or infinite values: remove or replace them")

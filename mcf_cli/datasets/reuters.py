@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from mcf_cli.datasets import words
 from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, seeded_split
+from mcf_cli.datasets.derived import Documents, cached_documents
 from mcf_cli.datasets.reading import (
     failures_explained,
     malformed,
@@ -59,14 +60,13 @@ def load(here: Here, min_documents: int = 2) -> Dataset:
     """The matrix as it is, or counts of the words found in at least `min_documents` documents."""
     if here.form.name == "matrix":
         X, y, class_names, modapte = read_matrix(here.paths["Reuters21578.mat"])
-        feature_names, key = None, fingerprint("reuters", here.sha256)
+        feature_names, notes, key = None, (), fingerprint("reuters", here.sha256)
     else:
-        path = next(iter(here.paths.values()))
-        documents = list(single_topic(read_sgml(path) if here.form.name == "sgml" else read_json(path)))
-        X, feature_names = words.count_words((d.text for d in documents), min_documents)
-        y, class_names = _by_size([d.topics[0] for d in documents])
-        modapte = _division(np.array([d.part == "TRAIN" for d in documents]))
         key = fingerprint("reuters", here.form.name, here.sha256, min_documents, words.VERSION)
+        X, feature_names, labels, parts = cached_documents("reuters", key, lambda: count(here, min_documents))
+        y, class_names = _by_size(labels)
+        modapte = _division(np.array(parts) == "TRAIN")
+        notes = (f"our tokeniser, D = {X.shape[1]:,}",)
     return Dataset(
         name="reuters",
         X=X,
@@ -77,8 +77,16 @@ def load(here: Here, min_documents: int = 2) -> Dataset:
         description="Reuters-21578 news stories with exactly one topic, counts of words",
         feature_names=feature_names,
         splits={"fixed": seeded_split(len(y)), "modapte": modapte},
-        notes=() if here.form.name == "matrix" else (f"our tokeniser, D = {X.shape[1]:,}",),
+        notes=notes,
     )
+
+
+def count(here: Here, min_documents: int) -> Documents:
+    """Word counts, topics and Lewis's division of the paper's documents, from SGML or JSON."""
+    path = next(iter(here.paths.values()))
+    stories = list(single_topic(read_sgml(path) if here.form.name == "sgml" else read_json(path)))
+    counts, terms = words.count_words((story.text for story in stories), min_documents)
+    return Documents(counts, terms, tuple(s.topics[0] for s in stories), tuple(s.part for s in stories))
 
 
 def read_matrix(path: Path) -> tuple[sp.csr_matrix, np.ndarray, tuple[str, ...], Split]:
@@ -182,7 +190,7 @@ def lewis_part(number: int) -> str:
     return next((part for last, part in LEWIS_RUNS if number <= last), "NOT-USED")
 
 
-def _by_size(topics: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+def _by_size(topics: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Codes and names, the largest topic first, as in the matrix."""
     distinct, counts = np.unique(topics, return_counts=True)
     ordered = [str(distinct[k]) for k in np.argsort(-counts, kind="stable")]

@@ -4,6 +4,7 @@ import csv
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +91,10 @@ def read_examples(
     zero_based: bool | None = None,
     n_columns: int | None = None,
 ) -> list[Examples]:
-    """Read files that belong together and must agree on their columns; n_columns asks for a given width."""
+    """Read files that belong together and must agree on their columns.
+
+    n_columns asks for a given width, as a trained model does; a csv file of just that width has no labels.
+    """
     kinds = {file_format(path) for path in paths}
     if None in kinds or len(kinds) > 1:
         raise McfError(
@@ -100,7 +104,10 @@ def read_examples(
     kind = kinds.pop()
     if kind == "svmlight":
         return _read_svmlight(paths, zero_based, n_columns)
-    parts = [_read_csv(path, label) if kind == "csv" else Examples(*read_npz(path)) for path in paths]
+    if kind == "csv":
+        parts = [_read_csv(path, label, n_columns) for path in paths]
+    else:
+        parts = [Examples(*read_npz(path)) for path in paths]
     width = n_columns or parts[0].X.shape[1]
     for path, part in zip(paths, parts, strict=True):
         if part.X.shape[1] != width:
@@ -145,30 +152,28 @@ def _read_svmlight(paths: Sequence[Path], zero_based: bool | None, n_columns: in
     return [Examples(file.matrix(n_columns or width, first), file.labels) for file in files]
 
 
-def _read_csv(path: Path, label: str | int | None) -> Examples:
+def _read_csv(path: Path, label: str | int | None, n_columns: int | None) -> Examples:
     """Numbers under a header; a first row made of numbers alone is taken as data."""
     labels: list[str] = []
     values = array("d")
     with open_text(path) as text:
         rows = csv.reader(text, strict=True)
         try:
-            header = next(rows, [])
-            names = [name.strip() for name in header]
-            has_header = not all(_number(name) is not None for name in names)
-            label_at = _label_column(
-                path, names if has_header else [str(k) for k in range(len(names))], label
-            )
-            if not has_header:
-                _append_row(path, 1, names, names, label_at, labels, values)
-            for row in rows:
+            first = [cell.strip() for cell in next(rows, [])]
+            has_header = any(_number(cell) is None for cell in first)
+            names = first if has_header else [str(k) for k in range(len(first))]
+            unlabelled = label is None and len(names) == n_columns
+            label_at = None if unlabelled else _label_column(path, names, label)
+            for row in rows if has_header else chain([first], rows):
                 if row:
                     _append_row(path, rows.line_num, row, names, label_at, labels, values)
         except csv.Error as error:
             malformed(path, f"line {rows.line_num}", str(error))
-    if not labels:
+    if not values:
         raise McfError(f"{path} holds no examples: expected a header line, then one line an example")
-    features = tuple(name for k, name in enumerate(names) if k != label_at) if has_header else None
-    return Examples(np.array(values).reshape(len(labels), -1), labels, features)
+    features = tuple(name for k, name in enumerate(names) if k != label_at)
+    X = np.array(values).reshape(-1, len(features))
+    return Examples(X, None if unlabelled else labels, features if has_header else None)
 
 
 def _label_column(path: Path, names: list[str], label: str | int | None) -> int:
@@ -185,7 +190,13 @@ def _label_column(path: Path, names: list[str], label: str | int | None) -> int:
 
 
 def _append_row(
-    path: Path, line: int, row: list[str], names: list[str], label_at: int, labels: list[str], values: array
+    path: Path,
+    line: int,
+    row: list[str],
+    names: list[str],
+    label_at: int | None,
+    labels: list[str],
+    values: array,
 ) -> None:
     if len(row) != len(names):
         malformed(path, f"line {line}", f"expected {len(names)} columns, got {len(row)}")

@@ -15,12 +15,10 @@ import scipy.sparse as sp
 from mcf_cli.datasets import codebook, home
 from mcf_cli.datasets.codebook import Progress, Recipe
 from mcf_cli.datasets.dataset import fingerprint
-from mcf_cli.datasets.npz import read_arrays
-from mcf_cli.errors import McfError
+from mcf_cli.datasets.derived import Arrays, derived_path, load_arrays, save_arrays
 
 VERSION = 1  # raise it when the counts change
 CHUNK = 500  # images; about three seconds of work
-Counts = dict[str, np.ndarray]  # columns and counts of all images in a row, and where each image ends
 QUADRANTS = ("top-left", "top-right", "bottom-left", "bottom-right")
 
 
@@ -39,20 +37,25 @@ def cached_features(
 ) -> sp.csr_matrix:
     """The counts of all images, with words learnt on the training images; computed once for given data."""
     key = fingerprint("visual-words", data_sha256, key_parts(recipe))
-    folder = home.make_folder(home.data_home() / "derived" / f"visual-words-{key[:16]}")
+    folder = home.make_folder(derived_path("visual-words", key))
     return resumable_features(images, train, recipe, folder, progress)
 
 
 def resumable_features(
-    images: np.ndarray, train: np.ndarray, recipe: Recipe, folder: Path, progress: Progress | None = None
+    images: np.ndarray,
+    train: np.ndarray,
+    recipe: Recipe,
+    folder: Path,
+    progress: Progress | None = None,
+    chunk: int = CHUNK,
 ) -> sp.csr_matrix:
     """The counts, with the scoring table, every finished chunk and at last the result kept in a folder."""
-    stored = _load(folder / "counts.npz")
+    stored = load_arrays(folder / "counts.npz")
     if stored is None:
         progress = progress or console_progress()
         table = _kept_table(images, train, recipe, folder, progress)
-        stored = _joined(list(_kept_chunks(images, table, recipe.side, folder, progress)))
-        _save(folder / "counts.npz", stored)
+        stored = _joined(list(_kept_chunks(images, table, recipe.side, folder, progress, chunk)))
+        save_arrays(folder / "counts.npz", stored)
         for path in folder.glob("chunk-*.npz"):
             path.unlink(missing_ok=True)
     return _matrix(stored, recipe.words)
@@ -64,13 +67,13 @@ def features(images: np.ndarray, train: np.ndarray, recipe: Recipe) -> sp.csr_ma
     return _matrix(count_chunk(images, table, recipe.side), recipe.words)
 
 
-def _matrix(stored: Counts, words: int) -> sp.csr_matrix:
+def _matrix(stored: Arrays, words: int) -> sp.csr_matrix:
     row_ends = np.concatenate([[0], stored["row_ends"]])
     parts = (stored["counts"].astype(np.float64), stored["columns"].astype(np.int32), row_ends)
     return sp.csr_matrix(parts, shape=(len(row_ends) - 1, len(QUADRANTS) * words))
 
 
-def count_chunk(images: np.ndarray, table: np.ndarray, side: int) -> Counts:
+def count_chunk(images: np.ndarray, table: np.ndarray, side: int) -> Arrays:
     """Columns, counts and row ends of the images' counts."""
     with codebook.cores() as over_images:
         rows = list(over_images(lambda image: _count_image(image, table, side), images))
@@ -106,54 +109,37 @@ def quadrants(shape: tuple[int, int]) -> np.ndarray:
 def _kept_table(
     images: np.ndarray, train: np.ndarray, recipe: Recipe, folder: Path, progress: Progress
 ) -> np.ndarray:
-    stored = _load(folder / "table.npz")
+    stored = load_arrays(folder / "table.npz")
     if stored is None:
         stored = {"table": codebook.learn(images[train], recipe, progress)}
-        _save(folder / "table.npz", stored)
+        save_arrays(folder / "table.npz", stored)
     return stored["table"]
 
 
 def _kept_chunks(
-    images: np.ndarray, table: np.ndarray, side: int, folder: Path, progress: Progress
-) -> Iterator[Counts]:
-    for start in range(0, len(images), CHUNK):
+    images: np.ndarray, table: np.ndarray, side: int, folder: Path, progress: Progress, chunk: int
+) -> Iterator[Arrays]:
+    for start in range(0, len(images), chunk):
         path = folder / f"chunk-{start:08d}.npz"
-        counted = _load(path)
+        counted = load_arrays(path)
         if counted is None:
-            counted = count_chunk(images[start : start + CHUNK], table, side)
-            _save(path, counted)
+            counted = count_chunk(images[start : start + chunk], table, side)
+            save_arrays(path, counted)
         yield counted
-        progress("counting visual words", min(start + CHUNK, len(images)), len(images))
+        progress("counting visual words", min(start + chunk, len(images)), len(images))
 
 
-def _joined(chunks: list[Counts]) -> Counts:
+def _joined(chunks: list[Arrays]) -> Arrays:
     starts = np.cumsum([0, *(len(chunk["columns"]) for chunk in chunks)])
     row_ends = [chunk["row_ends"] + start for chunk, start in zip(chunks, starts[:-1], strict=True)]
     joined = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in ("columns", "counts")}
     return {**joined, "row_ends": np.concatenate(row_ends)}
 
 
-def _load(path: Path) -> Counts | None:
-    """What was kept; None where there is nothing, or a file that some accident has damaged."""
-    if not path.exists():
-        return None
-    try:
-        return read_arrays(path)
-    except McfError:
-        return None
-
-
-def _save(path: Path, arrays: Counts) -> None:
-    try:
-        with home.atomic_file(path) as stream:
-            np.savez(stream, **arrays)
-    except OSError as error:
-        raise McfError(f"cannot write {path}: {error.strerror}. Make room, or set MCF_DATA_HOME") from error
-
-
 def console_progress() -> Progress:
-    """Stage, share done and time left on standard error: one moving line on a terminal, else every quarter."""
+    """Stage, share done and time left on standard error: a moving line on a terminal, else every quarter."""
     began: dict[str, tuple[float, int]] = {}
+    quarters: dict[str, int] = {}
     moving = sys.stderr.isatty()
 
     def report(stage: str, done: int, total: int) -> None:
@@ -163,7 +149,8 @@ def console_progress() -> Progress:
         line = f"{stage}: {done:,} of {total:,}{left}"
         if moving:
             print(f"\r\x1b[K{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
-        elif 4 * done // total > 4 * (done - 1) // total or done == first:
+        elif quarters.get(stage) != 4 * done // total:
+            quarters[stage] = 4 * done // total
             print(line, file=sys.stderr, flush=True)
 
     return report

@@ -60,7 +60,8 @@ def tidy(rows: pd.DataFrame, metric: str | None = "test_error") -> pd.DataFrame:
         frame[column] = frame[column].where(frame[column].notna(), "")
     frame["corruption"] = frame["corruption"].replace("", "none")
     frame["curve"] = [curve_name(row) for row in frame.itertuples()]
-    frame["family"] = [family_name(row) for row in frame.itertuples()]
+    several = frame.loc[frame["surrogate"] != "", "surrogate"].nunique() > 1
+    frame["family"] = [family_name(row, several) for row in frame.itertuples()]
     frame["method"] = [f"{curve_label(row.curve)}, {row.family}" for row in frame.itertuples()]
     return frame
 
@@ -74,7 +75,7 @@ def curve_name(row: object) -> str:
     return str(row.loss)
 
 
-def family_name(row: object) -> str:
+def family_name(row: object, with_surrogate: bool) -> str:
     """What is done with the loss: ``plain, l2``, ``MCF, blankout``, ``worst case``."""
     if row.corruption == "fdrop":
         return "worst case"
@@ -84,7 +85,8 @@ def family_name(row: object) -> str:
     if pd.notna(row.copies):
         return f"{corruption}, M copies"
     name = f"MCF, {corruption}"
-    return f"{name}, {SURROGATE_NAMES[row.surrogate]}" if row.surrogate in SURROGATE_NAMES else name
+    named = with_surrogate and row.surrogate in SURROGATE_NAMES
+    return f"{name}, {SURROGATE_NAMES[row.surrogate]}" if named else name
 
 
 def curve_label(curve: str) -> str:

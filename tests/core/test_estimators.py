@@ -53,7 +53,7 @@ def digits():
 
 
 def test_grid_search_reaches_the_corruption_parameter(digits):
-    X, y = digits[0][:300], digits[1][:300]
+    X, y = digits[0][:300] / 16, digits[1][:300]
     search = GridSearchCV(MCFClassifier(corruption=Blankout(), l2=1e-3), {"corruption__q": [0.1, 0.6]}, cv=2)
     search.fit(X, y)
     assert search.best_params_["corruption__q"] in (0.1, 0.6)
@@ -61,7 +61,7 @@ def test_grid_search_reaches_the_corruption_parameter(digits):
 
 
 def test_pipeline_calibration_and_clone(digits):
-    X, y = digits[0][:300], digits[1][:300]
+    X, y = digits[0][:300] / 16, digits[1][:300]
     model = make_pipeline(
         FunctionTransformer(sp.csr_matrix), MCFClassifier(loss="quadratic", corruption="poisson")
     )
@@ -70,7 +70,7 @@ def test_pipeline_calibration_and_clone(digits):
 
 
 def test_sparse_and_dense_fits_agree(digits):
-    X, y = digits[0][:400], digits[1][:400]
+    X, y = digits[0][:400] / 16, digits[1][:400]
     for loss in ("logistic", "exponential", "quadratic"):
         dense = MCFClassifier(loss=loss, corruption=Blankout(q=0.4), l2=1e-2, tol=1e-8).fit(X, y)
         sparse = MCFClassifier(loss=loss, corruption=Blankout(q=0.4), l2=1e-2, tol=1e-8).fit(
@@ -87,10 +87,10 @@ def test_warm_start_continues_from_the_last_solution(digits):
 
 
 def test_a_fit_that_stops_early_says_so(digits):
-    model = MCFClassifier(max_iter=2).fit(digits[0][:200], digits[1][:200])
+    model = MCFClassifier(max_iter=2).fit(digits[0][:200] / 16, digits[1][:200])
     assert not model.converged_
     assert model.n_iter_ == 2
-    assert MCFClassifier(l2=0.1).fit(digits[0][:200], digits[1][:200]).converged_
+    assert MCFClassifier(l2=0.1).fit(digits[0][:200] / 16, digits[1][:200]).converged_
 
 
 @pytest.mark.parametrize(

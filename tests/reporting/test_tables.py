@@ -153,3 +153,10 @@ def test_a_single_run_says_what_was_chosen():
     rows = rows[rows["deletion"] == 0.5].assign(q=0.6, l2=1e-4)
     line = cells(build(rows), loss="Logistic", method="MCF, blankout (biased)").iloc[0]
     assert line["chosen"] == "q=0.6, l2=0.0001"
+
+
+def test_surrogates_are_named_only_where_there_are_several():
+    rows = made_up.surrogates(("amazon-books",))
+    assert "MCF, blankout, Jensen's bound" in set(build(rows).shown["method"])
+    alone = build(rows[rows["surrogate"] == "jensen"])
+    assert set(alone.shown["method"]) == {"MCF, blankout"}

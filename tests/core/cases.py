@@ -1,0 +1,168 @@
+"""The one list of corruptions that the core's tests run through, each with valid data and its law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import reference as ref
+from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
+
+REALS = np.array(
+    [
+        [0.7, 0.0, -1.2, 0.4, 1.0],
+        [0.0, 2.0, 0.3, -0.6, 0.0],
+        [-0.5, 0.9, 0.0, 0.0, 1.4],
+        [1.1, -0.8, 0.6, 0.2, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 0.0],
+        [0.7, 2.0, -1.2, 1.3, -0.9],
+    ]
+)
+COUNTS = np.array(
+    [[0, 3, 1, 0, 2], [1, 0, 0, 4, 0], [2, 1, 0, 0, 7], [0, 0, 3, 1, 0], [5, 0, 0, 0, 1], [0.0] * 5]
+)
+BITS = np.array(
+    [[1, 0, 1, 1, 0], [0, 0, 1, 0, 1], [1, 1, 0, 0, 0], [0, 1, 1, 1, 1], [0, 0, 0, 0, 0], [1.0, 0, 0, 1, 1]]
+)
+SYMBOLS = np.array([[0, 1], [2, 0], [1, 1], [0, 2], [2, 2], [1, 0]])
+ONE_HOT = np.hstack([np.eye(3)[SYMBOLS[:, 0]], np.eye(3)[SYMBOLS[:, 1]]])
+INTERLEAVED = ONE_HOT[:, [0, 3, 1, 4, 2, 5]]
+UNEVEN = np.hstack([np.eye(3)[SYMBOLS[:, 0]], np.eye(2)[SYMBOLS[:, 1] % 2]])
+SENSORS = np.column_stack([REALS[:, :2], COUNTS[:, :2], BITS[:, :1], REALS[:, 3:]])
+SEQUENCE = np.hstack([np.eye(3)[SYMBOLS[:, 0]], COUNTS[:, :3]])
+
+CONFUSION = np.array([[0.8, 0.15, 0.05], [0.0, 0.9, 0.1], [0.3, 0.2, 0.5]])
+QS = np.array([0.0, 0.2, 0.5, 0.35, 0.9])
+SIGMAS = np.array([0.0, 0.5, 1.0, 0.3, 1.5])
+SCALES = np.array([0.1, 0.5, 0.3, 0.2, 0.4])
+CLIPS = np.array([1.0, 2.0, 0.5, 3.0, 10.0])
+SWAPS = np.array([0.0, 0.1, 0.5, 0.25, 0.05])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A corruption, rows that it accepts, and the law of one corrupted row."""
+
+    name: str
+    corruption: Any
+    X: np.ndarray
+    law: Callable[[np.ndarray], ref.Law]
+    finite: bool  # whether all corrupted copies can be enumerated
+
+    @property
+    def laws(self) -> list[ref.Law]:
+        return [self.law(x) for x in self.X]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def each(noise: Callable[..., ref.Group], parameters: Any = None) -> Callable[[np.ndarray], ref.Law]:
+    """The law of a row whose features are corrupted one by one, by one parameter or one a feature."""
+
+    def law(x: np.ndarray) -> ref.Law:
+        if parameters is None:
+            return [noise(d, v) for d, v in enumerate(x)]
+        return [
+            noise(d, v, p)
+            for d, (v, p) in enumerate(zip(x, np.broadcast_to(parameters, x.shape), strict=True))
+        ]
+
+    return law
+
+
+def in_blocks(*blocks: tuple[list[int], np.ndarray]) -> Callable[[np.ndarray], ref.Law]:
+    return lambda x: [ref.multinomial(columns, x[columns], confusion) for columns, confusion in blocks]
+
+
+def sensors_law(x: np.ndarray) -> ref.Law:
+    return [
+        ref.gaussian(0, x[0], 0.4),
+        ref.gaussian(1, x[1], 0.4),
+        ref.poisson_noise(2, x[2]),
+        ref.poisson_noise(3, x[3]),
+        ref.bit_swap(4, x[4], 0.1),
+        ref.blankout(5, x[5], 0.3),
+        ref.unchanged(6, x[6]),
+    ]
+
+
+def sequence_law(x: np.ndarray) -> ref.Law:
+    return [
+        ref.multinomial([0, 1, 2], x[:3], ref.uniform_confusion(3, 0.2)),
+        ref.blankout(3, x[3], 0.4),
+        ref.blankout(4, x[4], 0.1),
+        ref.dropout(5, x[5], 0.6),
+    ]
+
+
+SENSORS_NOISE = PerFeature(
+    [([0, 1], Gaussian(0.4)), ([2, 3], Poisson()), ([4], BitSwap(0.1)), ([5], Blankout(0.3))]
+)
+SEQUENCE_NOISE = PerFeature(
+    [
+        ([0, 1, 2], Multinomial(q=0.2, blocks=3)),
+        ([3, 4], Blankout(q=np.array([0.4, 0.1]))),
+        ([5], Dropout(0.6)),
+    ]
+)
+
+CASES = [
+    Case("none", None, REALS, each(ref.unchanged), True),
+    Case("blankout", Blankout(0.3), REALS, each(ref.blankout, 0.3), True),
+    Case("blankout-counts", Blankout(0.6), COUNTS, each(ref.blankout, 0.6), True),
+    Case("blankout-per-feature", Blankout(QS), REALS, each(ref.blankout, QS), True),
+    Case("dropout", Dropout(0.4), REALS, each(ref.dropout, 0.4), True),
+    Case("dropout-per-feature", Dropout(QS), COUNTS, each(ref.dropout, QS), True),
+    Case("gaussian", Gaussian(0.8), REALS, each(ref.gaussian, 0.8), False),
+    Case("gaussian-per-feature", Gaussian(SIGMAS), REALS, each(ref.gaussian, SIGMAS), False),
+    Case("laplace", Laplace(0.3), REALS, each(ref.laplace, 0.3), False),
+    Case("laplace-per-feature", Laplace(SCALES), REALS, each(ref.laplace, SCALES), False),
+    Case("poisson", Poisson(), COUNTS, each(ref.poisson_noise), False),
+    Case("poisson-clip", Poisson(clip=2.0), COUNTS, each(ref.poisson_noise, 2.0), False),
+    Case("poisson-clip-per-feature", Poisson(clip=CLIPS), COUNTS, each(ref.poisson_noise, CLIPS), False),
+    Case("bitswap", BitSwap(0.2), BITS, each(ref.bit_swap, 0.2), True),
+    Case("bitswap-per-feature", BitSwap(SWAPS), BITS, each(ref.bit_swap, SWAPS), True),
+    Case(
+        "multinomial",
+        Multinomial(q=0.3, blocks=3),
+        ONE_HOT,
+        in_blocks(([0, 1, 2], ref.uniform_confusion(3, 0.3)), ([3, 4, 5], ref.uniform_confusion(3, 0.3))),
+        True,
+    ),
+    Case(
+        "multinomial-confusion",
+        Multinomial(blocks=3, confusion=CONFUSION),
+        ONE_HOT,
+        in_blocks(([0, 1, 2], CONFUSION), ([3, 4, 5], CONFUSION)),
+        True,
+    ),
+    Case(
+        "multinomial-column-groups",
+        Multinomial(q=0.25, blocks=[[0, 2, 4], [1, 3, 5]]),
+        INTERLEAVED,
+        in_blocks(([0, 2, 4], ref.uniform_confusion(3, 0.25)), ([1, 3, 5], ref.uniform_confusion(3, 0.25))),
+        True,
+    ),
+    Case(
+        "multinomial-uneven-groups",
+        Multinomial(q=0.25, blocks=[[0, 1, 2], [3, 4]]),
+        UNEVEN,
+        in_blocks(([0, 1, 2], ref.uniform_confusion(3, 0.25)), ([3, 4], ref.uniform_confusion(2, 0.25))),
+        True,
+    ),
+    Case("mixed-sensors", SENSORS_NOISE, SENSORS, sensors_law, False),
+    Case("mixed-sequence", SEQUENCE_NOISE, SEQUENCE, sequence_law, True),
+]
+BY_NAME = {case.name: case for case in CASES}
+CORRUPTED = [case for case in CASES if case.corruption is not None]
+LABELS = {2: np.array([0, 1, 1, 0, 1, 0]), 3: np.array([0, 2, 1, 0, 1, 2])}
+
+
+def weights(case: Case, classes: int, seed: int = 0, scale: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """Seeded coef and intercept, small enough that differences of weights stay in Laplace's domain."""
+    rng = np.random.default_rng(seed)
+    outputs = 1 if classes == 2 else classes
+    return rng.uniform(-scale, scale, (outputs, case.X.shape[1])), rng.uniform(-1, 1, outputs)

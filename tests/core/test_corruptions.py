@@ -1,0 +1,200 @@
+"""A corruption's moments and log-MGF equal brute force, its sampler follows them, and bad data is refused."""
+
+import numpy as np
+import pytest
+import reference as ref
+from cases import BITS, CORRUPTED, COUNTS, ONE_HOT, REALS, weights
+from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
+from mcf_cli.core.problem import Problem
+from scipy import sparse
+from sklearn.base import clone
+
+EVERY_CORRUPTION = pytest.mark.parametrize("case", CORRUPTED, ids=str)
+
+
+@EVERY_CORRUPTION
+def test_mean(case):
+    expected = [ref.mean(law) for law in case.laws]
+    np.testing.assert_allclose(case.corruption.mean(case.X), expected, rtol=1e-8, atol=1e-10)
+
+
+@EVERY_CORRUPTION
+def test_variance(case):
+    expected = [np.diag(ref.covariance(law)) for law in case.laws]
+    np.testing.assert_allclose(case.corruption.variance(case.X), expected, rtol=1e-8, atol=1e-10)
+
+
+@EVERY_CORRUPTION
+@pytest.mark.parametrize("seed", range(3))
+def test_log_mgf(case, seed):
+    """Entries add up over a row; a block of one-hot columns may share its entry among them as it likes."""
+    t = weights(case, 2, seed, scale=1.0)[0][0]
+    expected = [ref.log_mgf(law, t) for law in case.laws]
+    np.testing.assert_allclose(
+        case.corruption.log_mgf(t, case.X).sum(axis=1), expected, rtol=1e-8, atol=1e-10
+    )
+
+
+@EVERY_CORRUPTION
+@pytest.mark.parametrize("seed", range(3))
+def test_log_mgf_derivative(case, seed):
+    t = weights(case, 2, seed, scale=1.0)[0][0]
+    expected = [ref.log_mgf_gradient(law, t) for law in case.laws]
+    np.testing.assert_allclose(case.corruption.log_mgf_derivative(t, case.X), expected, rtol=1e-8, atol=1e-10)
+
+
+@EVERY_CORRUPTION
+def test_log_mgf_at_zero_is_zero_and_its_slope_the_mean(case):
+    t = np.zeros(case.X.shape[1])
+    np.testing.assert_allclose(case.corruption.log_mgf(t, case.X), 0, atol=1e-14)
+    np.testing.assert_allclose(
+        case.corruption.log_mgf_derivative(t, case.X), case.corruption.mean(case.X), rtol=1e-13, atol=1e-15
+    )
+
+
+def fourth_central_moments(law: ref.Law) -> np.ndarray:
+    moments = np.zeros(ref.width(law))
+    for group in law:
+        centred = group.values - group.probabilities @ group.values
+        moments[list(group.columns)] = group.probabilities @ centred**4
+    return moments
+
+
+@EVERY_CORRUPTION
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_sampler_has_the_stated_mean_and_variance(case, container):
+    """Seeded draws stay within six standard errors of the law."""
+    draws = 4000
+    X = container(np.repeat(case.X, draws, axis=0))
+    sampled = case.corruption.sample(X, np.random.default_rng(7))
+    assert sparse.issparse(sampled) == sparse.issparse(X)
+    assert sampled.shape == X.shape
+    dense = sampled.toarray() if sparse.issparse(sampled) else sampled
+    for row, law in zip(dense.reshape(len(case.X), draws, -1), case.laws, strict=True):
+        variance = np.diag(ref.covariance(law))
+        spread = np.sqrt(np.clip(fourth_central_moments(law) - variance**2, 0, None) / draws)
+        assert np.all(np.abs(row.mean(axis=0) - ref.mean(law)) <= 6 * np.sqrt(variance / draws) + 1e-12)
+        slack = 36 * variance / draws
+        assert np.all(np.abs(row.var(axis=0) - variance) <= 6 * spread + slack + 1e-12)
+
+
+@EVERY_CORRUPTION
+def test_sampler_repeats_with_its_seed_and_leaves_its_input_alone(case):
+    before = case.X.copy()
+    first = case.corruption.sample(case.X, np.random.default_rng(3))
+    second = case.corruption.sample(case.X, np.random.default_rng(3))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(case.X, before)
+
+
+@pytest.mark.parametrize("case", [case for case in CORRUPTED if case.finite], ids=str)
+def test_sampler_draws_only_possible_copies(case):
+    sampled = case.corruption.sample(np.repeat(case.X, 50, axis=0), np.random.default_rng(0))
+    for rows, law in zip(sampled.reshape(len(case.X), 50, -1), case.laws, strict=True):
+        probabilities, copies = ref.corrupted_copies(law)
+        copies = copies[probabilities > 0]
+        distance = np.abs(rows[:, None, :] - copies[None, :, :]).max(axis=2).min(axis=1)
+        assert distance.max() < 1e-12
+
+
+@EVERY_CORRUPTION
+def test_is_a_clonable_estimator(case):
+    copy = clone(case.corruption)
+    assert type(copy) is type(case.corruption)
+    np.testing.assert_array_equal(copy.mean(case.X), case.corruption.mean(case.X))
+
+
+# Bad data and bad parameters: the error names the parameter or the column --------------------------------
+
+LABELS = np.array([0, 1, 1, 0, 1, 0])
+
+
+def evaluate(corruption, X, y=LABELS):
+    problem = Problem(X, y, loss="logistic")
+    return problem.loss_gradient(corruption, 0.0, np.zeros((1, X.shape[1])), np.zeros(1))
+
+
+def with_entry(X, row, column, value):
+    changed = X.copy()
+    changed[row, column] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("corruption", "X", "named"),
+    [
+        (Blankout(1.0), REALS, "q"),
+        (Blankout(-0.1), REALS, "q"),
+        (Blankout(np.nan), REALS, "q"),
+        (Blankout(np.array([0.1, 0.2, 1.5, 0.0, 0.0])), REALS, "q"),
+        (Dropout(1.2), REALS, "q"),
+        (Dropout(np.full(4, 0.5)), REALS, "q"),
+        (Gaussian(-1.0), REALS, "sigma"),
+        (Gaussian(np.ones(3)), REALS, "sigma"),
+        (Laplace(-0.5), REALS, "scale"),
+        (Laplace(np.ones((2, 2))), REALS, "scale"),
+        (Poisson(clip=-1.0), COUNTS, "clip"),
+        (BitSwap(1.0), BITS, "q"),
+        (BitSwap(-0.2), BITS, "q"),
+        (Multinomial(q=1.5, blocks=3), ONE_HOT, "q"),
+        (Multinomial(q=0.1, blocks=4), ONE_HOT, "blocks"),
+        (Multinomial(q=0.1, blocks=[[0, 1, 9], [2, 3]]), ONE_HOT, "blocks"),
+        (Multinomial(blocks=3, confusion=np.ones((3, 3))), ONE_HOT, "confusion"),
+        (Multinomial(blocks=3, confusion=np.eye(4)), ONE_HOT, "confusion"),
+        (PerFeature([([0, 1], Blankout(2.0))]), REALS, "q"),
+        (PerFeature([([0, 17], Blankout(0.5))]), REALS, "17"),
+        (PerFeature([([0, 1], Blankout(0.5)), ([1, 2], Gaussian(0.5))]), REALS, "1"),
+    ],
+    ids=lambda value: "" if isinstance(value, np.ndarray) else str(value).replace("\n", "")[:60],
+)
+def test_a_bad_parameter_is_refused_by_name(corruption, X, named):
+    with pytest.raises(ValueError, match=rf"\b{named}\b"):
+        evaluate(corruption, X)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("corruption", "X", "column"),
+    [
+        (Poisson(), with_entry(COUNTS, 2, 3, -1.0), 3),
+        (BitSwap(0.1), with_entry(BITS, 1, 4, 2.0), 4),
+        (BitSwap(0.1), with_entry(BITS, 1, 2, 0.5), 2),
+        (PerFeature([([0, 1], Gaussian(1.0)), ([2, 3], Poisson())]), with_entry(COUNTS, 2, 3, -1.0), 3),
+    ],
+    ids=["negative-count", "two-as-bit", "half-as-bit", "negative-count-in-a-mix"],
+)
+def test_a_value_outside_the_domain_is_refused_with_its_column(corruption, X, column, container):
+    with pytest.raises(ValueError, match=rf"column {column}\b"):
+        evaluate(corruption, container(X))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("value", [0.0, 2.0], ids=["empty-block", "two-hot"])
+def test_a_block_that_is_not_one_hot_is_refused(value, container):
+    hot = int(np.argmax(ONE_HOT[3, 3:])) + 3
+    X = with_entry(ONE_HOT, 3, hot, value)
+    with pytest.raises(ValueError, match=r"one-hot"):
+        evaluate(Multinomial(q=0.1, blocks=3), container(X))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf], ids=["nan", "infinity"])
+@pytest.mark.parametrize(
+    "corruption", [None, Blankout(0.5), Gaussian(1.0)], ids=["none", "blankout", "gaussian"]
+)
+def test_nan_and_infinity_are_refused(corruption, bad, container):
+    with pytest.raises(ValueError, match=r"(?i)nan|infinit|finite"):
+        evaluate(corruption, container(with_entry(REALS, 0, 1, bad)))
+
+
+def test_mismatched_lengths_and_unknown_names_are_refused():
+    with pytest.raises(ValueError, match=r"5|6"):
+        Problem(REALS, LABELS[:5])
+    with pytest.raises(ValueError, match="loss"):
+        Problem(REALS, LABELS, loss="hinge")
+    with pytest.raises(ValueError, match="surrogate"):
+        Problem(REALS, LABELS, surrogate="newton")
+    with pytest.raises(ValueError, match="multiclass"):
+        Problem(REALS, LABELS, multiclass="crammer")
+    with pytest.raises(ValueError, match="sample_weight"):
+        Problem(REALS, LABELS, sample_weight=-np.ones(6))
