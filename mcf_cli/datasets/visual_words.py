@@ -6,19 +6,21 @@ Work is done and kept in chunks below MCF_DATA_HOME/derived: a run that was kill
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets import codebook, home
+from mcf_cli.datasets import codebook, home, locking
 from mcf_cli.datasets.codebook import Progress, Recipe
 from mcf_cli.datasets.dataset import fingerprint
 from mcf_cli.datasets.derived import Arrays, derived_path, load_arrays, save_arrays
 
 VERSION = 1  # raise it when the counts change
 CHUNK = 500  # images; about three seconds of work
+RESULT = "counts.npz"
 QUADRANTS = ("top-left", "top-right", "bottom-left", "bottom-right")
 
 
@@ -35,10 +37,12 @@ def column_names(words: int) -> tuple[str, ...]:
 def cached_features(
     images: np.ndarray, train: np.ndarray, recipe: Recipe, data_sha256: str, progress: Progress | None = None
 ) -> sp.csr_matrix:
-    """The counts of all images, with words learnt on the training images; computed once for given data."""
+    """The counts of all images, with words learnt on the training images; computed once, by one process."""
     key = fingerprint("visual-words", data_sha256, key_parts(recipe))
     folder = home.make_folder(derived_path("visual-words", key))
-    return resumable_features(images, train, recipe, folder, progress)
+    done = (folder / RESULT).exists()
+    with nullcontext() if done else locking.locked(f"derived/{folder.name}", say=_say):
+        return resumable_features(images, train, recipe, folder, progress)
 
 
 def resumable_features(
@@ -50,12 +54,12 @@ def resumable_features(
     chunk: int = CHUNK,
 ) -> sp.csr_matrix:
     """The counts, with the scoring table, every finished chunk and at last the result kept in a folder."""
-    stored = load_arrays(folder / "counts.npz")
+    stored = load_arrays(folder / RESULT)
     if stored is None:
         progress = progress or console_progress()
         table = _kept_table(images, train, recipe, folder, progress)
         stored = _joined(list(_kept_chunks(images, table, recipe.side, folder, progress, chunk)))
-        save_arrays(folder / "counts.npz", stored)
+        save_arrays(folder / RESULT, stored)
         for path in folder.glob("chunk-*.npz"):
             path.unlink(missing_ok=True)
     return _matrix(stored, recipe.words)
@@ -151,9 +155,13 @@ def console_progress() -> Progress:
             print(f"\r\x1b[K{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
         elif quarters.get(stage) != 4 * done // total:
             quarters[stage] = 4 * done // total
-            print(line, file=sys.stderr, flush=True)
+            _say(line)
 
     return report
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _silent(stage: str, done: int, total: int) -> None:

@@ -1,3 +1,4 @@
+import hashlib
 import subprocess
 import sys
 
@@ -48,6 +49,31 @@ def test_real_data_keeps_its_promises(shared_home, name):
     assert data.feature_names is None or len(data.feature_names) == data.X.shape[1]
     for train, test in data.splits.values():
         assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(data.y)))
+
+
+def content_digest(data):
+    """A hash of the rows, whatever the types that hold them."""
+    digest = hashlib.sha256()
+    for part in (data.X.indptr, data.X.indices, data.y):
+        digest.update(part.astype("<i8").tobytes())
+    digest.update(data.X.data.astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+DIGESTS = {
+    "amazon-books": "78efdca832b85719eb0c72cd3833ca823b73ad3d06cc620e28f075a21685a7d1",
+    "amazon-dvd": "763158e2d72f7ba93269d04d52264397f3c8e7fceed9823f9f6551b3e0695e22",
+    "amazon-electronics": "f45231808911324b146a7e77e40192099f135df404d9707001df34e895d537d4",
+    "amazon-kitchen": "3e610fa794d9a04e2abd5818993e4aec21817e250737c193c54e5a269bf39428",
+    "reuters": "162cca6aaa1201c820d62b5ae228e2a2b5f7c98890439743bd96bc1c92c9fbe6",
+    "dmoz": "d7d4ce608ae15114b16859b409d37d4e070d012a8fb0a0c8d202802f04a48a44",
+    "splice": "2966ca2f66dd02a70ea05d78a781bda03def050e9b7cbc869586f7711bef1069",
+}
+
+
+@pytest.mark.parametrize(("name", "digest"), DIGESTS.items())
+def test_real_data_has_the_same_content_as_ever(shared_home, name, digest):
+    assert content_digest(load(name)) == digest
 
 
 def test_the_fixed_split_never_changes():

@@ -126,10 +126,18 @@ kept(Path(sys.argv[1]), progress)
 """
 
 
+def start(code, *arguments, **environment):
+    path = ":".join(entry for entry in sys.path if entry)
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(
+        command, env={"PYTHONPATH": path, **environment}, stdout=subprocess.PIPE, text=True
+    )
+
+
 def killed_run(folder):
-    command = [sys.executable, "-c", KILLED, str(folder)]
-    path = [entry for entry in sys.path if entry]
-    return subprocess.run(command, env={"PYTHONPATH": ":".join(path), "PATH": ""}, check=False).returncode
+    process = start(KILLED, folder)
+    process.communicate()
+    return process.returncode
 
 
 def test_a_killed_run_goes_on_where_it_stood(tmp_path):
@@ -160,3 +168,20 @@ def test_other_data_or_another_recipe_is_kept_apart(empty_home):
     for data_sha256, recipe in [("a", RECIPE), ("b", RECIPE), ("a", Recipe(words=8, side=5, patches=500))]:
         visual_words.cached_features(IMAGES, TRAIN, recipe, data_sha256, quiet)
     assert len(list((empty_home / "derived").iterdir())) == 3
+
+
+COUNTED = """
+from test_visual_words import IMAGES, RECIPE, TRAIN
+from mcf_cli.datasets import visual_words
+
+calls = []
+X = visual_words.cached_features(IMAGES, TRAIN, RECIPE, "data", lambda *call: calls.append(call))
+print(len(calls), X.nnz, X.sum())
+"""
+
+
+def test_of_two_processes_one_does_the_work(empty_home):
+    processes = [start(COUNTED, MCF_DATA_HOME=str(empty_home)) for _ in range(2)]
+    (calls, *first), (other_calls, *second) = (process.communicate()[0].split() for process in processes)
+    assert first == second
+    assert int(calls) + int(other_calls) == RECIPE.rounds + 1
