@@ -12,7 +12,7 @@ help:  ## list the targets
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("mcf needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask,fast,dev]'
 	@touch $@
 
 install: $(VENV)/ready  ## create .venv with mcf and its development tools

@@ -104,7 +104,7 @@ class Laplace(Linear):
 
 
 class Poisson(Linear):
-    """x~ ~ Poisson(min(x, clip)): kappa(t) = x (e^t - 1). No parameter but the optional clip, for counts with outliers."""
+    """x~ ~ Poisson(min(x, clip)): kappa(t) = x (e^t - 1). No parameter but an optional clip, against outliers."""
 
     _per_feature = ("clip",)
 
@@ -136,8 +136,7 @@ class Poisson(Linear):
 
     def per_unit(self, t: Array) -> tuple[Array, Array]:
         value, slope = guarded_exp(t)
-        small = np.abs(t) < 1.0
-        return np.where(small, np.expm1(np.where(small, t, 0.0)), value - 1.0), slope
+        return value - 1.0, slope
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
         X = self.prepare(X)
@@ -231,7 +230,7 @@ class Multinomial(Linear):
 
     def _groups(self, n_features: int) -> list[Array]:
         """Blocks of equal size stacked: arrays of column numbers, blocks x symbols."""
-        if np.ndim(self.blocks) == 0:
+        if isinstance(self.blocks, int | float | np.number):
             size = int(self.blocks)
             if size < 2 or n_features % size:
                 raise ValueError(
@@ -399,9 +398,12 @@ class PerFeature(Corruption):
                 raise ValueError(
                     f"PerFeature: column {numbers[outside][0]} is outside the {n_features} columns of X"
                 )
-            if not left[numbers].all() or len(np.unique(numbers)) < len(numbers):
-                raise ValueError("PerFeature: a column is named more than once; each may have one corruption")
-            left[numbers] = False
+            for number in numbers:
+                if not left[number]:
+                    raise ValueError(
+                        f"PerFeature: column {number} is named more than once; each takes one corruption"
+                    )
+                left[number] = False
             assigned.append((numbers, resolve(corruption)))
         if left.any():
             assigned.append((np.flatnonzero(left), Identity()))

@@ -15,6 +15,7 @@ evaluate kappa at weights that depend on the label.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.families import Array, Corruption, Pairs, Pullback
+from mcf_cli.core.kernels import in_threads
 
 _CACHE = 1 << 20  # bytes: a table larger than this is walked in order, by columns, instead of at random
 _REPEATED = 4  # pairs that occur fewer times than this on average are not worth sharing
@@ -92,7 +94,7 @@ class CodeBook:
     def coded(self, key: Any, held: Any) -> Coded:
         """The coding of the columns `held`, which `key` identifies."""
         if key not in self._codes:
-            if self._parent is not None and key in self._parent._codes:
+            if self._parent is not None and self._rows is not None and key in self._parent._codes:
                 self._codes[key] = self._parent._codes[key].rows(self._rows)
             else:
                 self._codes[key] = encode(held if sp.issparse(held) else sp.csr_matrix(held))
@@ -123,19 +125,23 @@ class Part:
     everywhere: bool = False  # the family changes zeros too
 
     def product(self, table: Array) -> Array:
-        if len(self.pieces) == 1:
-            return self.pieces[0] @ table
-        return np.concatenate([piece @ table for piece in self.pieces])
+        products = in_threads(lambda piece: piece @ table, self.pieces)
+        return products[0] if len(products) == 1 else np.concatenate(products)
 
     def adjoint(self, G: Array) -> Array:
-        total, start = None, 0
-        for piece in self.pieces:
-            end = start + piece.shape[0]
-            share = piece.T @ G[start:end]
-            total = share if total is None else np.add(total, share, out=total)
-            start = end
-        assert total is not None
+        ends = np.cumsum([piece.shape[0] for piece in self.pieces])
+        shares = in_threads(
+            lambda k: self.transposed[k] @ G[ends[k] - self.pieces[k].shape[0] : ends[k]],
+            list(range(len(ends))),
+        )
+        total = shares[0]
+        for share in shares[1:]:  # in the order of the rows, whatever thread was first
+            total += share
         return total
+
+    @cached_property
+    def transposed(self) -> list[Any]:
+        return [piece.T for piece in self.pieces]
 
     @cached_property
     def entries(self) -> Entries:
@@ -296,7 +302,8 @@ class _Source:
     columns: Array | slice
     matrix: Any  # prepared columns of X, or None when coded
     code: Coded | None
-    compress: bool  # leave out columns that a block does not hold
+    width: int  # how many columns
+    compress: bool  # columns that a block does not hold may be left out
 
     def entries_per_row(self, entrywise: bool) -> float:
         """Entries that need a table row of their own, per row of X."""
@@ -312,19 +319,25 @@ class _Source:
         whole = isinstance(rows, slice)
         if self.code is None:
             matrix = self.matrix if whole else self.matrix[rows]
-            if whole or not self.compress or not sp.issparse(matrix):
+            if not self.compress or not sp.issparse(matrix):
                 return Part(self.columns, [matrix], None, everywhere=not self.compress), None
-            used, matrix = _compressed(matrix)
+            used, number = _used(matrix.indices, matrix.shape[1])
+            if used is None:
+                return Part(self.columns, [matrix], None), None
+            shape = (matrix.shape[0], len(used))
+            matrix = sp.csr_matrix((matrix.data, number[matrix.indices], matrix.indptr), shape=shape)
             return Part(self._outer(used), [matrix], None), used
         code = self.code if whole else self.code.rows(rows)
-        used, feature = np.unique(code.feature, return_inverse=True)
-        scatter = sp.csr_matrix(
-            (np.ones(len(feature)), (feature, np.arange(len(feature)))), shape=(len(used), len(feature))
-        )
-        pairs = Pairs(feature.astype(np.int32), code.value, scatter)
+        used, number = _used(code.feature, self.width)
+        feature = code.feature if used is None else number[code.feature]
+        shape = (self.width if used is None else len(used), len(feature))
+        scatter = sp.csr_matrix((np.ones(len(feature)), (feature, np.arange(len(feature)))), shape=shape)
+        pairs = Pairs(feature, code.value, scatter)
         return Part(self._outer(used), _pieces(code.Z, width), pairs), used
 
-    def _outer(self, used: Array) -> Array:
+    def _outer(self, used: Array | None) -> Array | slice:
+        if used is None:
+            return self.columns
         return used if isinstance(self.columns, slice) else self.columns[used]
 
 
@@ -334,19 +347,16 @@ def _source(X: Any, columns: Array | slice, family: Corruption, codes: CodeBook)
     else:
         held = sp.csr_matrix(X.tocsc()[:, columns]) if sp.issparse(X) else X[:, columns]
     if not family.coded:
-        return _Source(columns, family.prepare(held), None, compress=not family.acts_on_zeros)
-    return _Source(columns, None, codes.coded(_part_key(columns, family), held), compress=True)
+        return _Source(columns, family.prepare(held), None, held.shape[1], compress=not family.acts_on_zeros)
+    return _Source(columns, None, codes.coded(_part_key(columns, family), held), held.shape[1], compress=True)
 
 
-def _compressed(matrix: sp.csr_matrix) -> tuple[Array, sp.csr_matrix]:
-    """The columns that hold anything, and the matrix on them alone."""
-    held = np.zeros(matrix.shape[1], dtype=bool)
-    held[matrix.indices] = True
-    renumbered = np.cumsum(held, dtype=np.int32) - 1
-    shape = (matrix.shape[0], int(held.sum()))
-    return np.flatnonzero(held), sp.csr_matrix(
-        (matrix.data, renumbered[matrix.indices], matrix.indptr), shape
-    )
+def _used(indices: Array, width: int) -> tuple[Array | None, Array]:
+    """The columns that occur and their new numbers; None when so many occur that renumbering does not pay."""
+    held = np.zeros(width, dtype=bool)
+    held[indices] = True
+    number = np.cumsum(held, dtype=np.int32) - 1
+    return (None if 4 * held.sum() > width else np.flatnonzero(held)), number
 
 
 def _groups(labels: Array | None) -> list[tuple[Array | slice, int | None]]:
@@ -368,11 +378,17 @@ def _chunks(
 
 
 def _pieces(Z: sp.csr_matrix, width: int) -> list[Any]:
-    """Z itself while its table stays in the cache, else pieces of rows stored by columns.
+    """Z in pieces of rows: for the cache, and so that two cores have something to share.
 
-    By columns, a product walks the table in order while a piece's rows of S stay in the cache.
+    A table that outgrows the cache is read in order when Z is stored by columns; a piece's rows of S then stay in
+    the cache. Every piece costs a table's worth of memory in `adjoint`, so all of them together stay below Z's own.
     """
-    if Z.shape[1] * width * 8 <= _CACHE or width > 32 or Z.nnz < 4 * Z.shape[1]:
+    table_bytes, Z_bytes = 8 * width * Z.shape[1], 12 * Z.nnz
+    most = Z_bytes // max(table_bytes, 1)
+    if most < 2 or Z.nnz * width < 1_000_000:
         return [Z]
-    step = max(1, _CACHE // (8 * width))
-    return [Z[start : start + step].tocsc() for start in range(0, Z.shape[0], step)]
+    by_columns = table_bytes > _CACHE
+    wanted = max(4, 8 * width * Z.shape[0] // _CACHE) if by_columns else 4
+    edges = np.linspace(0, Z.shape[0], min(wanted, most, 16) + 1).astype(int)
+    pieces = [Z[start:end] for start, end in itertools.pairwise(edges)]
+    return [piece.tocsc() for piece in pieces] if by_columns else pieces

@@ -28,9 +28,6 @@ class _MCFModel(BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Any, Array, Array | None]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
-        l2 = self.l2
-        if not np.isscalar(l2) or not np.isfinite(l2) or l2 < 0:
-            raise ValueError(f"l2 must be a number of at least 0; got {l2!r}")
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
             if (sample_weight < 0).any() or not sample_weight.any():
@@ -226,7 +223,7 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         problem = self._problem(X, y, sample_weight)
         self._keep(problem.solve(self.corruption, self.l2))
         if y.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
 
     def _problem(self, X: Any, y: Array, sample_weight: Any = None) -> Problem:

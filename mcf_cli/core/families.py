@@ -14,7 +14,7 @@ Mean and variance are polynomials in x for every family but `Multinomial`, whose
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from mcf_cli.core.kernels import blankout_table, softplus_sigmoid
+
 Array = NDArray[Any]
 Pullback = Callable[[Array, Array], Array]
 
 # e^t is continued by its tangent above this exponent, so that nothing overflows for any weights. A loss of e^200
 # is never near a minimum (the loss at zero weights is 1), so no solution is affected.
 EXPONENT_LIMIT = 200.0
-_CHUNK = 1 << 14  # table entries evaluated together: the temporaries stay in the second-level cache
 
 
 def guarded_exp(t: Array) -> tuple[Array, Array]:
@@ -44,6 +45,14 @@ class Pairs:
     feature: Array
     value: Array
     scatter: sp.csr_matrix  # features x pairs, ones: adds up what belongs to a feature
+    _scratch: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+
+    def buffers(self, width: int) -> tuple[Array, Array]:
+        """Two U x width arrays, the same ones in every evaluation: fresh memory would cost as much as the table."""
+        if width not in self._scratch:
+            shape = (len(self.feature), width)
+            self._scratch[width] = np.empty(shape), np.empty(shape)
+        return self._scratch[width]
 
 
 @dataclass(frozen=True)
@@ -305,25 +314,28 @@ class Coded(Corruption):
         q = self._q()
         u_per_t = self.survivor(q) * np.asarray(x, dtype=float)
         u = np.asarray(t, dtype=float) * u_per_t
-        value, slope = _blankout_kappa(u + 0.0, np.where(q > 0, q, 0.5))
         plain = np.asarray(q == 0.0)
-        return np.where(plain, u, value), np.where(plain, 1.0, slope) * u_per_t
+        inner = np.where(plain, 0.5, q)
+        z = u + (np.log1p(-inner) - np.log(inner))
+        value, rate = np.empty_like(z), np.empty_like(z)
+        softplus_sigmoid(z, value, rate)
+        return np.where(plain, u, value + np.log(inner)), np.where(plain, 1.0, rate) * u_per_t
 
     def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         assert pairs is not None
         q = self._q()
         survivor = self.survivor(q)
-        U, J = len(pairs.feature), T.shape[1]
-        table, slope = np.empty((U, J)), np.empty((U, J))
-        step = max(1, _CHUNK // J)
-        for start in range(0, U, step):
-            chunk = slice(start, start + step)
-            feature = pairs.feature[chunk]
-            u_per_t = pairs.value[chunk, None] * _column(survivor, feature)
-            u = T[feature]
-            u *= u_per_t
-            _blankout_kappa(u, _column(q, feature), table[chunk], slope[chunk])
-            slope[chunk] *= u_per_t
+        J = T.shape[1]
+        table, slope = pairs.buffers(J)
+        u_per_t = pairs.value * (survivor[pairs.feature] if np.ndim(survivor) else survivor)
+        blankout_table(
+            T,
+            pairs.feature,
+            u_per_t,
+            np.asarray(q)[pairs.feature] if np.ndim(q) else np.asarray(q),
+            table,
+            slope,
+        )
         return np.zeros(J), table, lambda H, g: pairs.scatter @ np.multiply(H, slope, out=slope)
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
@@ -338,27 +350,3 @@ class Coded(Corruption):
         copy.data = np.where(rng.random(copy.nnz) < q, 0.0, copy.data * survivor)
         copy.eliminate_zeros()
         return copy
-
-
-def _blankout_kappa(
-    u: Array, q: Any, value: Array | None = None, slope: Array | None = None
-) -> tuple[Array, Array]:
-    """log(q + (1-q) e^u) and its derivative in u from one exponential, for 0 < q < 1 and any u. Overwrites u.
-
-    With c = log((1-q)/q) it is log q + softplus(u + c), with derivative sigmoid(u + c).
-    """
-    value = np.empty_like(u) if value is None else value
-    slope = np.empty_like(u) if slope is None else slope
-    u += np.log1p(-q) - np.log(q)
-    np.abs(u, out=slope)
-    np.negative(slope, out=slope)
-    np.exp(slope, out=slope)  # e^{-|u + c|}, in (0, 1]
-    np.log1p(slope, out=value)
-    positive = u > 0.0
-    np.maximum(u, 0.0, out=u)
-    value += u
-    value += np.log(q)
-    np.add(slope, 1.0, out=u)
-    np.copyto(slope, 1.0, where=positive)
-    slope /= u
-    return value, slope

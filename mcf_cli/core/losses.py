@@ -391,16 +391,25 @@ class Objective:
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
         settled = self.loss.settle(self.batches, W, b)
-        value, g_W, g_b = 0.0, (2.0 * self.l2) * W, np.zeros_like(b)
+        value, g_W, g_b = 0.0, None, np.zeros_like(b)
         for batch in self.batches:
             columns = batch.block.columns
-            v, share, share_b = self.loss.on_block(batch, W[columns], b, settled)
+            if isinstance(columns, slice):
+                v, share, share_b = self.loss.on_block(batch, W, b, settled)
+                g_W = share if g_W is None else np.add(g_W, share, out=g_W)
+            else:
+                v, share, share_b = self.loss.on_block(batch, W[columns], b, settled)
+                g_W = np.zeros_like(W) if g_W is None else g_W
+                g_W[columns] += share
             value += v
-            g_W[columns] += share
             g_b += share_b
+        assert g_W is not None
         if self.class_means is not None:
             means, weights = self.class_means[:-1], self.class_means[-1]
             value -= float(np.vdot(means, W)) + float(weights @ b)
             g_W -= means
             g_b -= weights
-        return value + self.l2 * float(np.vdot(W, W)), g_W, g_b
+        if self.l2:
+            value += self.l2 * float(np.vdot(W, W))
+            g_W += (2.0 * self.l2) * W
+        return value, g_W, g_b

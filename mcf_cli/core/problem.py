@@ -70,10 +70,11 @@ class Problem:
         reusable: bool = True,
     ):
         """reusable=False drops the coding once a fit has its design: less memory, no cheap subsets."""
-        self.X = sp.csr_matrix(X) if sp.issparse(X) else np.asarray(X, dtype=float)
-        self.y = np.asarray(y)
+        self.X, self.y, self.sample_weight = _checked_data(X, y, sample_weight)
         if n_classes is None:
             n_classes = 0 if self.y.dtype.kind == "f" else int(self.y.max()) + 1
+        if n_classes == 1 or (n_classes == 0 and loss != "quadratic"):
+            raise ValueError(f"loss={loss!r} needs at least two classes in y, as integer codes 0, 1, ...")
         self.n_classes = n_classes
         self.options: dict[str, Any] = {
             "surrogate": surrogate,
@@ -125,7 +126,8 @@ class Problem:
             if start is not None:
                 W, b = start.coef.T, start.intercept
             limit = self._weight_limit(corruption, objective.loss)
-            outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol)
+            scale = self._weight_scale(corruption, l2)
+            outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
         value = objective.loss_gradient(outcome.W, outcome.b)[0]
         return Solution(outcome.W.T, outcome.b, value, outcome.n_iter, outcome.converged, outcome.message)
 
@@ -165,6 +167,8 @@ class Problem:
         return make_loss(self.loss_name, self.n_classes, **options)
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
+        if not 0.0 <= l2 < np.inf:
+            raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
         loss = self._loss(corruption)
         key = (structure(corruption, self.X.shape[1]), loss.grouped, loss.width, loss.entrywise)
         if key not in self._designs:
@@ -203,8 +207,39 @@ class Problem:
             self._systems[key] = QuadraticSystem(X, self._targets(), self.weights, self.fit_intercept)
         return self._systems[key]
 
+    def _weight_scale(self, corruption: Corruption, l2: float) -> Array:
+        """1 / sqrt(curvature) of each weight, up to a factor: E[x~^2] over the rows, a quarter of it, plus l2."""
+        X = corruption.prepare(self.X)
+        squares = X.multiply(X) if sp.issparse(X) else X * X
+        moment = np.asarray(squares.T @ self.weights).ravel()
+        moment = moment + corruption.covariance_sum(X, self.weights).diagonal()
+        curvature = 0.25 * moment + 2.0 * l2
+        return 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+
     def _weight_limit(self, corruption: Corruption, loss: Loss) -> Array:
         limit = np.full(self.X.shape[1], np.inf)
         for columns, family in corruption.split(self.X.shape[1]):
             limit[columns] = family.weight_limit()
         return limit * (_INSIDE / loss.spread)
+
+
+def _checked_data(X: Any, y: Array, sample_weight: Array | None) -> tuple[Any, Array, Array]:
+    """X as CSR or a float array, y and the weights of its rows; ValueError names what does not fit."""
+    X = sp.csr_matrix(X) if sp.issparse(X) else np.asarray(X, dtype=float)
+    y = np.asarray(y)
+    if X.ndim != 2 or X.shape[0] != len(y) or not len(y):
+        raise ValueError(
+            f"X of shape {X.shape} and y of length {len(y)} do not fit: one label a row of X is needed"
+        )
+    values = X.data if sp.issparse(X) else X
+    if not np.isfinite(values).all():
+        raise ValueError("X holds NaN or infinity; impute or drop those entries")
+    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if (
+        weights.shape != (len(y),)
+        or not np.isfinite(weights).all()
+        or (weights < 0).any()
+        or not weights.any()
+    ):
+        raise ValueError(f"sample_weight must be {len(y)} finite numbers of at least 0, not all zero")
+    return X, y, weights

@@ -35,18 +35,18 @@ def digits() -> Dataset:
     )
 
 
-def reviews(n_train: int = 500, n_test: int = 1500, concepts: int = 150, common: int = 1000) -> Dataset:
+def reviews(n_train: int = 400, n_test: int = 800, concepts: int = 100, common: int = 300) -> Dataset:
     """Two classes of short documents: bursty Zipf-law common words, and opinions with many rare synonyms.
 
-    Half of the concepts lean to each class. A document holds a few of them, each said by one of its eight
+    Half of the concepts lean to each class. A document holds a few of them, each said by one of its six
     words, of which the later are rare: a model that trusts the frequent words alone misses most documents.
     """
     rng = np.random.default_rng([SEED, 1])
-    synonyms, n = 8, n_train + n_test
+    synonyms, n = 6, n_train + n_test
     y = rng.integers(0, 2, n)
-    background = _bursty_counts(rng, n, common, mean_length=100)
+    background = _bursty_counts(rng, n, common, mean_length=30)
     leaning = 1 - np.arange(concepts) % 2
-    said = rng.poisson(np.where(leaning == y[:, None], 0.08, 0.02))
+    said = rng.poisson(np.where(leaning == y[:, None], 0.12, 0.03))
     opinions = rng.multinomial(said, _zipf_shares(synonyms, 1.0)).reshape(n, concepts * synonyms)
     names = [f"word{k}" for k in range(common)]
     names += [f"{('bad', 'good')[leaning[c]]}{c // 2}.{s}" for c in range(concepts) for s in range(synonyms)]
@@ -62,14 +62,14 @@ def reviews(n_train: int = 500, n_test: int = 1500, concepts: int = 150, common:
     )
 
 
-def topics(n_train: int = 600, n_test: int = 1200, classes: int = 8, common: int = 1000) -> Dataset:
-    """Unbalanced topics: bursty Zipf-law common words, and 120 terms a topic that stray into the others."""
+def topics(n_train: int = 400, n_test: int = 800, classes: int = 6, common: int = 300) -> Dataset:
+    """Unbalanced topics: bursty Zipf-law common words, and 50 terms a topic that stray into the others."""
     rng = np.random.default_rng([SEED, 2])
-    terms, n = 120, n_train + n_test
+    terms, n = 50, n_train + n_test
     y = rng.choice(classes, n, p=_zipf_shares(classes, 0.8))
-    background = _bursty_counts(rng, n, common, mean_length=60)
+    background = _bursty_counts(rng, n, common, mean_length=25)
     home, rank = np.divmod(np.arange(classes * terms), terms)
-    rates = np.where(home == y[:, None], 6.0, 0.7) * _zipf_shares(terms, 0.7)[rank]
+    rates = np.where(home == y[:, None], 6.0, 0.5) * _zipf_shares(terms, 0.7)[rank]
     own = rng.poisson(rates * rng.gamma(1.0, 1.0, rates.shape))
     return _document_set(
         name="builtin-topics",
@@ -185,7 +185,7 @@ def _sequence(rng: np.random.Generator, label: str, noise: float) -> str:
     return "".join(letters)
 
 
-def _zipf_shares(size: int, exponent: float = 1.1) -> np.ndarray:
+def _zipf_shares(size: int, exponent: float = 0.9) -> np.ndarray:
     weights = 1.0 / np.arange(1, size + 1) ** exponent
     return weights / weights.sum()
 
@@ -193,7 +193,7 @@ def _zipf_shares(size: int, exponent: float = 1.1) -> np.ndarray:
 def _bursty_counts(rng: np.random.Generator, n: int, size: int, mean_length: int) -> np.ndarray:
     """Bags of words: a Zipf law over the vocabulary, unequal lengths, and words that come in bursts."""
     lengths = rng.gamma(3.0, mean_length / 3.0, n)
-    bursts = rng.gamma(0.5, 2.0, (n, size))
+    bursts = rng.gamma(1.0, 1.0, (n, size))
     return rng.poisson(lengths[:, None] * _zipf_shares(size) * bursts)
 
 

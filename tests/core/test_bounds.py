@@ -75,8 +75,8 @@ PROBLEMS = st.builds(
 )
 SLACK = 1e-9
 MULTICLASS = pytest.mark.parametrize("multiclass", ["pairwise", "shared"])
-THOROUGH = settings(max_examples=1000, deadline=None, derandomize=True, database=None)
-BRIEF = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+THOROUGH = settings(max_examples=600, deadline=None, derandomize=True, database=None)
+BRIEF = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
 
 def allowance(*values: float) -> float:

@@ -1,7 +1,7 @@
 """Leave-one-out of the quadratic loss: `exact` equals refitting, `paper` the paper's formula and no more.
 
-Refitting is what it says: the mean loss over the other N - 1 examples at the same l2, a ridge of (N - 1) l2 on
-their sum. The paper's formula keeps everything but n's m m': its variance, and the ridge N l2.
+Refitting is what it says: the mean loss over the other N - 1 examples at the same l2, a ridge of (N - 1) l2
+on their sum. The paper's formula keeps everything but n's m m': its variance, and the ridge N l2.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def laws_of(X, noise, parameters):
 
 @pytest.mark.parametrize("X", SHAPES.values(), ids=SHAPES.keys())
 @pytest.mark.parametrize(("corruption", "noise", "parameters"), FAMILIES.values(), ids=FAMILIES.keys())
-@pytest.mark.parametrize("l2", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("l2", [0.0, 1e-6, 1e-3, 1.0])
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["bias", "no-bias"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_exact_equals_refitting(X, corruption, noise, parameters, l2, fit_intercept, classes):

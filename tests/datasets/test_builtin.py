@@ -42,7 +42,7 @@ def quadratic_error(data, q, l2):
     return np.mean((X[test] @ weights).argmax(axis=1) != data.y[test])
 
 
-GAINS = {"builtin-reviews": 0.08, "builtin-topics": 0.02, "builtin-textures": 0.02}
+GAINS = {"builtin-reviews": 0.05, "builtin-topics": 0.01, "builtin-textures": 0.02}
 
 
 @pytest.mark.parametrize(("name", "gain"), GAINS.items())
@@ -54,9 +54,9 @@ def test_blankout_helps_where_rare_features_carry_the_class(name, gain):
 
 def test_word_counts_follow_a_zipf_law():
     data = load("builtin-reviews")
-    totals = np.asarray(data.X.sum(axis=0)).ravel()[:200]
-    slope = np.polyfit(np.log(np.arange(1, 201)), np.log(totals), 1)[0]
-    assert -1.4 < slope < -0.8
+    totals = np.asarray(data.X.sum(axis=0)).ravel()[:300]
+    slope = np.polyfit(np.log(np.arange(1, 301)), np.log(totals), 1)[0]
+    assert -1.1 < slope < -0.7
     assert data.X.nnz / np.prod(data.X.shape) < 0.05
 
 

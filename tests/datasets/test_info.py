@@ -13,7 +13,7 @@ def test_the_facts_agree_with_the_data():
     assert sum(facts["classes"].values()) == len(data.y)
     assert facts["non-zero"] == data.X.nnz / np.prod(data.X.shape)
     assert abs(sum(facts["values"].values()) - 1) < 1e-12
-    assert facts["splits"] == {"predefined": (500, 1500)}
+    assert facts["splits"] == {"predefined": (400, 800)}
 
 
 def test_values_are_listed_or_binned():
@@ -30,7 +30,7 @@ def test_values_are_listed_or_binned():
     [
         ("builtin-digits", ["1,797 examples, 64 features", "BUILTIN", "@@"]),
         ("builtin-splice", ["4 symbols each", "repeat another"]),
-        ("builtin-reviews", ["negative", "word0:", "500 training, 1,500 test"]),
+        ("builtin-reviews", ["negative", "word0:", "400 training, 800 test"]),
         ("builtin-textures", ["checks", "top-left."]),
     ],
 )

@@ -1,0 +1,86 @@
+"""The table loop for numba; imported by `kernels` alone, and only where numba is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
+_LOG_1_5 = 0.4054651081081644
+_BLOCK = 512
+
+# No reassociation: r = x - k ln 2 in two parts has to stay in two parts.
+_FAST = {"contract", "nsz", "arcp"}
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True)
+def _softplus_sigmoid(z: Any, value: Any, rate: Any, n: int) -> None:
+    """log(1 + e^z) and its derivative: e^{-|z|} by its Taylor polynomial after reduction modulo ln 2, the logarithm
+    of m = 1 + e^{-|z|} by the series of the inverse hyperbolic tangent about 3/2."""
+    for i in range(n):
+        x = -min(abs(z[i]), 700.0)
+        t = x * _LOG2_E + _ROUND
+        k = t - _ROUND
+        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+        p = 1.0 / 39916800.0
+        p = p * r + 1.0 / 3628800.0
+        p = p * r + 1.0 / 362880.0
+        p = p * r + 1.0 / 40320.0
+        p = p * r + 1.0 / 5040.0
+        p = p * r + 1.0 / 720.0
+        p = p * r + 1.0 / 120.0
+        p = p * r + 1.0 / 24.0
+        p = p * r + 1.0 / 6.0
+        p = p * r + 0.5
+        p = p * r + 1.0
+        p = p * r + 1.0
+        bits = np.float64(p).view(np.int64) + (np.float64(t).view(np.int64) << 52)  # p * 2^k
+        e = np.int64(bits).view(np.float64)
+        m = 1.0 + e
+        y = (m - 1.5) / (m + 1.5)
+        y2 = y * y
+        s = 1.0 / 21.0
+        s = s * y2 + 1.0 / 19.0
+        s = s * y2 + 1.0 / 17.0
+        s = s * y2 + 1.0 / 15.0
+        s = s * y2 + 1.0 / 13.0
+        s = s * y2 + 1.0 / 11.0
+        s = s * y2 + 1.0 / 9.0
+        s = s * y2 + 1.0 / 7.0
+        s = s * y2 + 1.0 / 5.0
+        s = s * y2 + 1.0 / 3.0
+        s = s * y2 + 1.0
+        inverse = 1.0 / m
+        value[i] = max(z[i], 0.0) + (_LOG_1_5 + 2.0 * y * s)
+        rate[i] = inverse if z[i] > 0.0 else e * inverse
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def blankout_table(
+    T: Any, feature: Any, u_per_t: Any, shift: Any, log_q: Any, table: Any, slope: Any
+) -> None:
+    """As `kernels.blankout_table`; shift and log_q have one entry or one per pair."""
+    n_pairs, width = table.shape
+    each = 0 if len(shift) == 1 else 1
+    rows = max(1, _BLOCK // width)
+    z = np.empty(rows * width)
+    value = np.empty(rows * width)
+    rate = np.empty(rows * width)
+    for start in range(0, n_pairs, rows):
+        end = min(n_pairs, start + rows)
+        n = 0
+        for i in range(start, end):
+            for j in range(width):
+                z[n] = T[feature[i], j] * u_per_t[i] + shift[i * each]
+                n += 1
+        _softplus_sigmoid(z, value, rate, n)
+        n = 0
+        for i in range(start, end):
+            for j in range(width):
+                table[i, j] = value[n] + log_q[i * each]
+                slope[i, j] = rate[n] * u_per_t[i]
+                n += 1
