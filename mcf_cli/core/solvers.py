@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 from scipy.optimize import Bounds, minimize
+from threadpoolctl import threadpool_limits
 
 from mcf_cli.core.families import Array, Corruption, column_sums
 from mcf_cli.core.losses import Objective
@@ -61,14 +62,16 @@ def lbfgs(
         reach = np.concatenate([reach, np.full(C, np.inf)]) if fit_intercept else reach
         bounds = Bounds(-reach, reach)
         start = np.clip(start, -reach, reach)
-    result = minimize(
-        value_and_gradient,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps, "maxls": 50},
-    )
+    # Vectors of this length gain nothing from threads, and lose much where another process wants the other core.
+    with threadpool_limits(1, user_api="blas"):
+        result = minimize(
+            value_and_gradient,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps, "maxls": 50},
+        )
     W, b = unpack(result.x)
     return Outcome(W, b, int(result.nit), bool(result.success), str(result.message))
 
