@@ -28,12 +28,6 @@ def fetch_package(package: Package, folder: Path) -> Path:
     return archives[0]
 
 
-def describe(package: Package) -> str:
-    """How a package is named to the user."""
-    separator = "@" if package.client == "npm" else "=="
-    return f"{package.client} {package.name}{separator}{package.version}"
-
-
 def _npm(package: Package, folder: Path) -> list[str]:
     npm = shutil.which("npm")
     if npm is None:

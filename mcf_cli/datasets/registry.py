@@ -1,5 +1,6 @@
 """The six data sets of the paper: what they are, where they come from, how to know that they are genuine."""
 
+import difflib
 from collections.abc import Iterable
 
 from mcf_cli.datasets.entry import Content, Download, Entry, File, Form, Package, Shape
@@ -176,7 +177,7 @@ DMOZ = Entry(
                     "348c8a9857af36edd62b98fd16056ec7d99c0dbee3172fbbc1379906027c1fd8",
                 ),
             ),
-            {"dmoz": Shape(5629, 16, None)},
+            {"dmoz": Shape(5626, 16, None)},
         ),
         Form(
             "pages-top-level",
@@ -319,9 +320,17 @@ def entry(name: str) -> Entry:
     for candidate in ENTRIES.values():
         if name == candidate.name or any(name in form.shapes for form in candidate.forms):
             return candidate
-    raise McfError(f"no data set is called {name!r}; they are: {', '.join(ENTRIES)}.")
+    raise McfError(f"no data set is called {name!r}; {nearest(name, ENTRIES)}.")
 
 
 def entries(names: Iterable[str] = ()) -> list[Entry]:
     """The entries called ``names``, each once; all of them when there are none."""
     return list({one.name: one for one in map(entry, names)}.values()) or list(ENTRIES.values())
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to tell a user whose ``name`` is not known: the names most like it, and all of them."""
+    known = list(known)
+    like = difflib.get_close_matches(name, known, n=2)
+    every = f"they are: {', '.join(known)}"
+    return f"did you mean {' or '.join(like)}? {every[0].upper()}{every[1:]}" if like else every

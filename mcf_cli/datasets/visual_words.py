@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets import codebook, home, locking
+from mcf_cli.datasets import codebook, home
 from mcf_cli.datasets.codebook import Progress, Recipe
 from mcf_cli.datasets.dataset import fingerprint
 from mcf_cli.datasets.derived import Arrays, derived_path, load_arrays, save_arrays
@@ -41,7 +41,7 @@ def cached_features(
     key = fingerprint("visual-words", data_sha256, key_parts(recipe))
     folder = home.make_folder(derived_path("visual-words", key))
     done = (folder / RESULT).exists()
-    with nullcontext() if done else locking.locked(f"derived/{folder.name}", say=_say):
+    with nullcontext() if done else home.locked(f"derived/{folder.name}", say=_say):
         return resumable_features(images, train, recipe, folder, progress)
 
 
