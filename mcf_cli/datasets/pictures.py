@@ -155,7 +155,7 @@ def _panel_title(class_name: str, size: int) -> str:
 
 
 def top_columns(dataset: Dataset, code: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns that are more common (sparse data) or larger (dense data) in a class than elsewhere, by z-score."""
+    """Columns that are more common (sparse data) or larger (dense) in a class than elsewhere, by z-score."""
     values = (dataset.X != 0).astype(np.float64) if sp.issparse(dataset.X) else dataset.X
     inside = dataset.y == code
     n_inside, n_outside = inside.sum(), max((~inside).sum(), 1)
