@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 from mcf_cli.datasets import available, builtin, cifar10, codebook, verify, visual_words
+from mcf_cli.datasets.progress import counter
 
 TARGET_RATIO, TARGET_MEMORY = 2.0, 2 * 2**30
 _local = threading.local()
@@ -28,7 +29,7 @@ def main() -> None:
     images, name = _images(arguments.images)
     patches = arguments.patches or (400_000 if arguments.images >= 50_000 else 20_000)
     recipe = codebook.Recipe(patches=patches)
-    progress = visual_words.console_progress()
+    progress = counter()
     train = np.arange(len(images) * 5 // 6)
     start = time.perf_counter()
     table = codebook.learn(images[train], recipe, progress)

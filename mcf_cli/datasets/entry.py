@@ -40,11 +40,11 @@ class File:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a loader must find: examples, classes, features (None where a loader's options decide)."""
+    """What a loader must find with its default options: examples, classes, features."""
 
     examples: int
     classes: int
-    features: int | None
+    features: int
 
 
 @dataclass(frozen=True)

