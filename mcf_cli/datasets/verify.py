@@ -194,10 +194,9 @@ def forms_here(name: str | Entry) -> list[Here]:
 def require(name: str, form: str | None = None) -> Here:
     """The best form of a data set that is here (or the one asked for); an McfError says how to get it."""
     entry = registry.entry(name)
+    candidates = [entry.form(form)] if form else [each for each in entry.forms if each.enough]
     damage = ""
-    for candidate in entry.forms:
-        if (form is None and not candidate.enough) or form not in (None, candidate.name):
-            continue
+    for candidate in candidates:
         try:
             here = form_here(entry, candidate)
         except BadFile as error:
@@ -205,9 +204,10 @@ def require(name: str, form: str | None = None) -> Here:
             continue
         if here is not None:
             return here
-    wanted = f"{entry.name} (form {form})" if form else entry.name
+    wanted, option = (f"{entry.name} (form {form})", f" --form {form}") if form else (entry.name, "")
     why = f"{damage}." if damage else f"{wanted} is not in {home.data_home()}."
-    raise McfError(f"{why}\nRun `mcf data get {entry.name}`, or `mcf data import PATH` if you have a copy.")
+    command = f"mcf data get {entry.name}{option}"
+    raise McfError(f"{why}\nRun `{command}`, or `mcf data import PATH` if you have a copy.")
 
 
 def catalogue(entries: Iterable[Entry], *, again: bool = False) -> list[dict]:

