@@ -8,6 +8,8 @@ from mcf_cli.experiments.values import nearest
 # Where `mcf reproduce` writes by default: only the paper's scale touches the committed results.
 FOLDERS = {"paper": Path("results"), "quick": Path("results/quick"), "smoke": Path("results/demo")}
 
+CLAIMS = "claims.yaml"  # what the report asks of the items; lies beside their configs
+
 
 def configs_folder(given: Path | None = None) -> Path:
     """The folder given, else configs/ here, else configs/ of the checkout that this code runs from."""
@@ -20,7 +22,8 @@ def configs_folder(given: Path | None = None) -> Path:
 
 def item_files(folder: Path, names: tuple[str, ...] = ()) -> list[Path]:
     """The configs of the named items, of all items without names, in the order of the paper."""
-    known = {path.stem: path for path in sorted(folder.glob("*.yaml"), key=_paper_order)}
+    files = [path for path in folder.glob("*.yaml") if path.name != CLAIMS]
+    known = {path.stem: path for path in sorted(files, key=_paper_order)}
     for name in names:
         if name not in known:
             raise McfError(f"there is no item {name!r}{nearest(name, list(known))}")

@@ -30,10 +30,10 @@ from mcf_cli.reporting.series import dataset_label, tidy
 HOLDS, DIFFERS, NOT_RUN = "holds", "differs", "not run"
 VERDICTS = (HOLDS, DIFFERS, NOT_RUN)
 FORM = "shared"  # the multi-class logistic form of the authors' released code
-OTHER_FORM = "with the pairwise multi-class bound"
-UNBIASED = "with unbiased blankout"
-BETTER_PENALTY = "against the better of l1 and l2"
-WEAK = "against the under-regularised plain model of the authors' code"
+OTHER_FORM = "With the pairwise multi-class bound"
+UNBIASED = "With unbiased blankout"
+BETTER_PENALTY = "Against the better of l1 and l2"
+WEAK = "Against the under-regularised plain model of the authors' code"
 JUDGED = "judged"
 Reading = tuple[Predicate, pd.DataFrame]
 RUN = ["dataset", "loss", "deletion", "train_size", "repeat", "fold"]
@@ -97,8 +97,8 @@ class Claims(Strict):
 
     @property
     def items(self) -> list[str]:
-        """The items that claims ask of, in the order of the claims."""
-        return list(dict.fromkeys(item for claim in self.claims for item in claim.items))
+        """The items that claims ask of first, in the order of the claims."""
+        return list(dict.fromkeys(claim.items[0] for claim in self.claims))
 
 
 @dataclass(frozen=True)

@@ -85,10 +85,12 @@ class BelowAtEveryLevel(Predicate):
         needed = ceil(self.at_least / self.of * len(whole))
         passed = [part["passes"].all() for _, part in cases(table)]
         worst = table.sort_values("gain", kind="stable")
-        words = f"{count_words(int(whole.sum()), len(whole), 'data set')}"
-        words += f" and {count_words(sum(passed), len(passed), 'curve')}" if len(passed) > len(whole) else ""
-        words += f"; {count_words(int(table['passes'].sum()), len(table), 'point')}"
-        words += f"; closest: {against(worst, self.level)}"
+        parts = [count_words(sum(passed), len(passed), "curve")] if len(passed) > len(whole) else []
+        if len(table) > len(passed):
+            parts.append(count_words(int(table["passes"].sum()), len(table), "point"))
+        words = f"below on {count_words(int(whole.sum()), len(whole), 'data set')}"
+        words += f" ({', '.join(parts)})" if parts else ""
+        words += f"; least gain: {against(worst, self.level)}"
         missing = needed - int(whole.sum())
         return Finding(missing <= 0, words, f"{missing} data set{'s' * (missing > 1)} short of {needed}")
 
