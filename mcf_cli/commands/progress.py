@@ -37,7 +37,7 @@ class BestSoFar:
 
 
 class Lines:
-    """A line for every hundredth of the work, and for every failure."""
+    """A line for the first trial, for every hundredth of the work, and for every failure."""
 
     def __init__(self) -> None:
         self.total = self.count = 0
@@ -49,7 +49,8 @@ class Lines:
     def finished(self, trial: Trial, record: Record) -> None:
         self.count += 1
         failed = record["status"] == "failed"
-        if failed or self.count * 100 // self.total > (self.count - 1) * 100 // self.total:
+        milestone = self.count * 100 // self.total > (self.count - 1) * 100 // self.total
+        if failed or milestone or self.count == 1:
             result = f"FAILED {record['reason']}" if failed else f"{record['seconds']:.2f} s"
             click.echo(f"[{self.count}/{self.total}] {trial.label}: {result}", err=True)
 

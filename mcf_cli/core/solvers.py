@@ -27,22 +27,37 @@ class Outcome:
 
 
 def lbfgs(
-    objective: Objective, W: Array, b: Array, fit_intercept: bool, limit: Any, max_iter: int, tol: float
+    objective: Objective,
+    W: Array,
+    b: Array,
+    fit_intercept: bool,
+    limit: Any,
+    max_iter: int,
+    tol: float,
+    scale: Array,
 ) -> Outcome:
-    """Minimise the objective from (W, b); stops when no gradient entry exceeds tol. |W| stays within `limit`."""
+    """Minimise the objective from (W, b); |W| stays within `limit`.
+
+    The optimiser sees W / scale, one scale a feature: with word counts the curvatures of two features differ a
+    thousandfold, and unscaled it takes twenty times the iterations or stops at the first. It stops when no entry
+    of the gradient in the scaled weights exceeds tol.
+    """
     D, C = objective.shape
+    column = np.asarray(scale, dtype=float)[:, None]
 
     def unpack(theta: Array) -> tuple[Array, Array]:
-        return theta[: D * C].reshape(D, C), theta[D * C :] if fit_intercept else np.zeros(C)
+        return theta[: D * C].reshape(D, C) * column, theta[D * C :] if fit_intercept else np.zeros(C)
 
     def value_and_gradient(theta: Array) -> tuple[float, Array]:
         value, g_W, g_b = objective.loss_gradient(*unpack(theta))
+        g_W = g_W * column
         return value, np.concatenate([g_W.ravel(), g_b]) if fit_intercept else g_W.ravel()
 
+    W = W / column
     start = np.concatenate([W.ravel(), b]) if fit_intercept else W.ravel()
     bounds = None
     if np.isfinite(limit).any():
-        reach = np.repeat(np.broadcast_to(limit, D), C)
+        reach = np.repeat(np.broadcast_to(limit, D) / column[:, 0], C)
         reach = np.concatenate([reach, np.full(C, np.inf)]) if fit_intercept else reach
         bounds = Bounds(-reach, reach)
         start = np.clip(start, -reach, reach)
@@ -163,7 +178,9 @@ class _Terms:
         D = self.R.shape[0]
         if self.diagonal:
             return sp.eye_array(D, format="csr"), self.R.diagonal().copy()
-        r, blocks, order = np.empty(D), [], []
+        r = np.empty(D)
+        blocks: list[Array] = []
+        order: list[int] = []
         n_blocks, labels = sp.csgraph.connected_components(self.R, directed=False)
         for block in range(n_blocks):
             columns = np.flatnonzero(labels == block)

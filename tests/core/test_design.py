@@ -1,11 +1,10 @@
-"""The value-coded design: one path for counts, pixels, one-hot and continuous data, and no more memory than promised."""
+"""The value-coded design: one path for counts, pixels, one-hot and continuous data, in bounded memory."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
 from mcf_cli import Blankout, Dropout, MCFClassifier, PerFeature, Poisson
 from mcf_cli.core import design
 from mcf_cli.core.design import encode, structure

@@ -5,15 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit
-from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from mcf_cli import (
     BitSwap,
     Blankout,
@@ -25,6 +16,14 @@ from mcf_cli import (
     PerFeature,
     Poisson,
 )
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 CHECKED = [
     MCFClassifier(loss=loss, corruption=corruption, l2=1e-3)
