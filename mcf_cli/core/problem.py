@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from mcf_cli.core.corruptions import resolve
 from mcf_cli.core.design import CodeBook, Design, structure
-from mcf_cli.core.families import Array, Corruption, Identity
+from mcf_cli.core.families import Array, Corruption, Identity, column_sums
 from mcf_cli.core.leave_one_out import leave_one_out
 from mcf_cli.core.losses import Batch, Loss, Objective, make_loss
 from mcf_cli.core.solvers import QuadraticSystem, lbfgs
@@ -210,8 +210,7 @@ class Problem:
     def _weight_scale(self, corruption: Corruption, l2: float) -> Array:
         """1 / sqrt(curvature) of each weight, up to a factor: E[x~^2] over the rows, a quarter of it, plus l2."""
         X = corruption.prepare(self.X)
-        squares = X.multiply(X) if sp.issparse(X) else X * X
-        moment = np.asarray(squares.T @ self.weights).ravel()
+        moment = column_sums(X, self.weights, squared=True)
         moment = moment + corruption.covariance_sum(X, self.weights).diagonal()
         curvature = 0.25 * moment + 2.0 * l2
         return 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))

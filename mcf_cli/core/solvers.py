@@ -11,7 +11,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from scipy.optimize import Bounds, minimize
 
-from mcf_cli.core.families import Array, Corruption
+from mcf_cli.core.families import Array, Corruption, column_sums
 from mcf_cli.core.losses import Objective
 
 
@@ -143,11 +143,9 @@ class _Terms:
     def column_squares(self) -> Array:
         """diag(A'A), for a diagonal C."""
         X, weights = self.system.X, self.system.weights
-        squares = X.multiply(X) if sp.issparse(X) else X * X
         through = self.system.x_mean * self.scale
-        return (
-            self.scale**2 * np.asarray(squares.T @ weights).ravel() - 2 * self.shift * through + self.shift**2
-        )
+        squares = column_sums(X, weights, squared=True)
+        return self.scale**2 * squares - 2 * self.shift * through + self.shift**2
 
     @property
     def unregularised(self) -> bool:
