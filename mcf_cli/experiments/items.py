@@ -7,8 +7,16 @@ from mcf_cli.experiments.values import nearest
 
 # Where `mcf reproduce` writes by default: only the paper's scale touches the committed results.
 FOLDERS = {"paper": Path("results"), "quick": Path("results/quick"), "smoke": Path("results/demo")}
-
 CLAIMS = "claims.yaml"  # what the report asks of the items; lies beside their configs
+
+
+def claims_file() -> Path | None:
+    """The paper's claims, None where there are no configs."""
+    try:
+        path = configs_folder() / CLAIMS
+    except McfError:
+        return None
+    return path if path.exists() else None
 
 
 def configs_folder(given: Path | None = None) -> Path:

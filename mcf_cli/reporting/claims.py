@@ -22,11 +22,27 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
+from mcf_cli.reporting import predicates, statements
 from mcf_cli.reporting.comparisons import SAME_AT_ZERO, NotEnough, Strict
-from mcf_cli.reporting.predicates import VOCABULARY, BoundsLieAbove, Finding, Predicate
+from mcf_cli.reporting.predicates import Finding, Predicate
 from mcf_cli.reporting.results import ItemResults, rerun_command
 from mcf_cli.reporting.series import dataset_label, tidy
 
+VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
+    "below_at_every_level": predicates.BelowAtEveryLevel,
+    "beats_in_most": predicates.BeatsInMost,
+    "best_level_between": predicates.BestLevelBetween,
+    "reduction": predicates.Reduction,
+    "rises_after": predicates.RisesAfter,
+    "chosen_l2_at_most": predicates.ChosenL2AtMost,
+    "falls_with_copies": predicates.FallsWithCopies,
+    "limit_is_best": predicates.LimitIsBest,
+    "value_near": predicates.ValueNear,
+    "order_of": predicates.OrderOf,
+    "ratio_near": statements.RatioNear,
+    "bounds_lie_above": statements.BoundsLieAbove,
+    "gap_below": statements.GapBelow,
+}
 HOLDS, DIFFERS, NOT_RUN = "holds", "differs", "not run"
 VERDICTS = (HOLDS, DIFFERS, NOT_RUN)
 FORM = "shared"  # the multi-class logistic form of the authors' released code
@@ -58,7 +74,7 @@ class Claim(Strict):
     quote: str
     paper: str  # the paper's number, or its statement in a few words
     items: list[str] = Field(min_length=1)
-    data: list[str] = []
+    data: list[str] = Field([])
     check: dict[str, Any] = Field(min_length=1, max_length=1)
     reading: str = ""  # how a vague word of the sentence is taken
 
@@ -80,9 +96,9 @@ class Claims(Strict):
     """The claims file."""
 
     data: dict[str, DataGroup]
-    weak_baselines: list[str] = []  # items whose plain models use the authors' own l2 convention
+    weak_baselines: list[str] = Field([])  # items whose plain models use the authors' own l2 convention
     claims: list[Claim]
-    reasons: dict[str, str] = {}  # by claim: why it differs, written after a look at the run
+    reasons: dict[str, str] = Field({})  # by claim: why it differs, written after a look at the run
 
     @model_validator(mode="after")
     def _consistent(self) -> Claims:
@@ -90,7 +106,11 @@ class Claims(Strict):
         twice = {name for name in ids if ids.count(name) > 1}
         lost = set(self.reasons) - set(ids)
         groups = {name for claim in self.claims for name in claim.data} - set(self.data)
-        for words, names in (("appear twice", twice), ("have a reason but no claim", lost), ("are no data", groups)):
+        for words, names in (
+            ("appear twice", twice),
+            ("have a reason but no claim", lost),
+            ("are no data", groups),
+        ):
             if names:
                 raise ValueError(f"{', '.join(sorted(names))} {words}")
         return self
@@ -190,8 +210,7 @@ def _on_data(rows: pd.DataFrame, groups: list[DataGroup]) -> pd.DataFrame:
 def _ask(predicate: Predicate, rows: pd.DataFrame) -> Finding:
     if rows.empty:
         raise NotEnough("no rows on its data")
-    metric = None if isinstance(predicate, BoundsLieAbove) else predicate.metric
-    frame = tidy(rows, metric)
+    frame = tidy(rows, predicate.metric)
     if frame.empty:
         raise NotEnough(f"no finished rows of {predicate.metric}")
     return predicate.judge(frame)

@@ -81,7 +81,9 @@ def pairs(
     joined = ours.merge(theirs, on=match, how="inner")
     if joined.empty:
         raise NotEnough(f"no rows of {_described(over)} beside those of {_described(method)}")
-    return joined.assign(reduction=1 - joined["ours"] / joined["theirs"], gain=joined["theirs"] - joined["ours"])
+    return joined.assign(
+        reduction=1 - joined["ours"] / joined["theirs"], gain=joined["theirs"] - joined["ours"]
+    )
 
 
 def cases(table: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:

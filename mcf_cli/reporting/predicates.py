@@ -1,4 +1,4 @@
-"""The questions that a claim can ask of an item's rows: a fixed vocabulary, each word a class.
+"""The questions that a claim can ask of test errors: a fixed vocabulary, each word a class.
 
 A predicate's fields are its parameters in the claims file. ``judge`` takes tidy rows and answers with a Finding:
 whether it holds, the measured numbers in words, and by how much it fails. Errors are shares, not per cent.
@@ -7,6 +7,7 @@ whether it holds, the measured numbers in words, and by how much it fails. Error
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 from typing import ClassVar, Literal
 
@@ -19,7 +20,6 @@ from mcf_cli.reporting.comparisons import (
     Methods,
     NotEnough,
     Strict,
-    Words,
     against,
     cases,
     count_words,
@@ -27,7 +27,6 @@ from mcf_cli.reporting.comparisons import (
     pairs,
     place_words,
 )
-from mcf_cli.reporting.series import dataset_label
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class Finding:
 
 
 class Predicate(Strict):
-    """A question about the rows of one metric."""
+    """A question about the rows of one metric, or of all of them."""
 
-    metric: ClassVar[str] = "test_error"
+    metric: ClassVar[str | None] = "test_error"
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         raise NotImplementedError
@@ -116,7 +115,9 @@ class BeatsInMost(Predicate):
         # Ties count for neither side.
         decided = len(table) - ties
         found = wins / decided if decided else 0.0
-        return Finding(found > self.share, words, f"{found:.0%} of the decided cases, not above {self.share:.0%}")
+        return Finding(
+            found > self.share, words, f"{found:.0%} of the decided cases, not above {self.share:.0%}"
+        )
 
 
 class BestLevelBetween(Predicate):
@@ -317,88 +318,6 @@ class OrderOf(Predicate):
                 raise NotEnough("one of the methods has no rows")
             name = "plain" if frame["corruption"].iloc[0] == "none" else method_words(frame)
             found.append((name, frame["value"].mean()))
-        pairwise = list(zip(found, found[1:], strict=False))
-        wrong = [(a, b) for a, b in pairwise if b[1] < a[1] - self.tolerance]
+        wrong = [(a, b) for a, b in pairwise(found) if b[1] < a[1] - self.tolerance]
         words = "; ".join(f"{name} {value:.2%}" for name, value in found)
         return Finding(not wrong, words, ", ".join(f"{b[0]} below {a[0]}" for a, b in wrong))
-
-
-class RatioNear(Predicate):
-    """A gradient costs about ``paper`` plain ones: the mean ratio is within a factor of ``factor``."""
-
-    metric: ClassVar[str] = "gradient_ratio"
-    method: Methods
-    paper: float
-    factor: float
-
-    def judge(self, rows: pd.DataFrame) -> Finding:
-        frame = self.method.rows(rows)
-        if frame.empty:
-            raise NotEnough("no measured times")
-        each = frame.groupby("dataset", sort=False)["value"].mean()
-        value = each.mean()
-        listed = ", ".join(f"{dataset_label(name, '')} {ratio:.1f}" for name, ratio in each.items())
-        words = f"{value:.1f} times a plain gradient ({listed})"
-        near = self.paper / self.factor <= value <= self.paper * self.factor
-        return Finding(near, words, "cheaper than stated" if value < self.paper else "dearer than stated")
-
-
-class BoundsLieAbove(Predicate):
-    """Every bound lies on or above the expected loss, at every margin."""
-
-    metric: ClassVar[str] = "bound"
-    lowest_below_jensen: bool = False  # asks instead: the lowest bound never above Jensen's, somewhere below it
-
-    def judge(self, rows: pd.DataFrame) -> Finding:
-        keys = ["q", "margin"]
-        bounds, exact = rows[rows["metric"] == "bound"], rows[rows["metric"] == "expected_loss"]
-        if bounds.empty or exact.empty:
-            raise NotEnough("bounds or expected losses are missing")
-        if self.lowest_below_jensen:
-            return self._tightened(bounds, keys)
-        joined = bounds.merge(exact[[*keys, "value"]], on=keys, suffixes=("", "_exact"))
-        below = int((joined["value"] < joined["value_exact"] - 1e-12).sum())
-        words = f"{len(joined) - below} of {len(joined)} points on or above the exact expectation"
-        return Finding(below == 0, words, f"{below} points below")
-
-    def _tightened(self, bounds: pd.DataFrame, keys: list[str]) -> Finding:
-        lowest = bounds.groupby(keys)["value"].min()
-        jensen = bounds[bounds["lam"] == 0].groupby(keys)["value"].min()
-        gain = (jensen - lowest.reindex(jensen.index)).dropna()
-        if gain.empty:
-            raise NotEnough("Jensen's bound (lambda = 0) is missing")
-        words = f"tighter at {int((gain > 1e-12).sum())} of {len(gain)} margins, by up to {gain.max():.2f}"
-        return Finding(bool((gain >= 0).all() and gain.max() > 1e-12), words, "nowhere tighter")
-
-
-class GapBelow(Predicate):
-    """A measured gap stays below ``limit`` under every corruption named."""
-
-    metric: ClassVar[str] = "largest_gap_paper"
-    corruptions: Words
-    limit: float
-
-    def judge(self, rows: pd.DataFrame) -> Finding:
-        worst = rows[rows["corruption"].isin(self.corruptions)].groupby("corruption", sort=True)["value"].max()
-        if worst.empty:
-            raise NotEnough("no measured gaps")
-        words = "largest gap to refitting: " + ", ".join(f"{name} {gap:.2g}" for name, gap in worst.items())
-        wrong = [name for name, gap in worst.items() if gap >= self.limit]
-        return Finding(not wrong, words, f"not exact under {', '.join(wrong)}")
-
-
-VOCABULARY: dict[str, type[Predicate]] = {
-    "below_at_every_level": BelowAtEveryLevel,
-    "beats_in_most": BeatsInMost,
-    "best_level_between": BestLevelBetween,
-    "reduction": Reduction,
-    "rises_after": RisesAfter,
-    "chosen_l2_at_most": ChosenL2AtMost,
-    "falls_with_copies": FallsWithCopies,
-    "limit_is_best": LimitIsBest,
-    "value_near": ValueNear,
-    "order_of": OrderOf,
-    "ratio_near": RatioNear,
-    "bounds_lie_above": BoundsLieAbove,
-    "gap_below": GapBelow,
-}

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 import pandas as pd
@@ -30,8 +30,7 @@ MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
 TEMPLATES = jinja2.PackageLoader("mcf_cli.reporting")
 
 
-@dataclass(frozen=True)
-class ReportPaths:
+class ReportPaths(NamedTuple):
     """What was written."""
 
     claims: Path
@@ -72,10 +71,15 @@ class Section:
         return [["" if pd.isna(cell) else str(cell) for cell in line] for line in self.table.shown.to_numpy()]
 
 
-def write_report(results_folder: Path, claims_file: Path) -> ReportPaths:
-    """Judge the claims on what the folder holds and write claims.csv, report.md and report.html there."""
-    claims = judging.load_claims(claims_file)
-    results = read_results(results_folder)
+def write_report(
+    results_folder: Path, claims_file: Path | None, partial: Mapping[str, str] | None = None
+) -> ReportPaths:
+    """Judge the claims on what the folder holds and write claims.csv, report.md and report.html there.
+
+    ``partial`` is what the store knows better than the folder: ``PARTIAL 12/50`` or nothing, by item.
+    """
+    claims = judging.load_claims(claims_file) if claims_file else Claims(data={}, claims=[])
+    results = read_results(results_folder, partial)
     judgements = judging.judge_all(claims, results)
     facts = {
         "sections": _sections(claims, results, judgements),
@@ -94,7 +98,11 @@ def write_report(results_folder: Path, claims_file: Path) -> ReportPaths:
 
 def _html() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=TEMPLATES, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        loader=TEMPLATES,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
 
 
@@ -109,7 +117,11 @@ def _markdown() -> jinja2.Environment:
         return value if isinstance(value, Prepared) else escape_markdown(str(value))
 
     environment = jinja2.Environment(
-        loader=TEMPLATES, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, finalize=escaped
+        loader=TEMPLATES,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=escaped,
     )
     environment.filters["prepared"] = Prepared
     return environment
@@ -122,7 +134,9 @@ def escape_markdown(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sections(claims: Claims, results: Mapping[str, ItemResults], judgements: list[Judgement]) -> list[Section]:
+def _sections(
+    claims: Claims, results: Mapping[str, ItemResults], judgements: list[Judgement]
+) -> list[Section]:
     """Items in the order of the claims, then those that no claim asks of."""
     names = [*claims.items, *(name for name in results if name not in claims.items)]
     return [
@@ -197,7 +211,9 @@ def _facts(item: ItemResults) -> list[tuple[str, str]]:
     if trials:
         words = f"{trials.get('done')} of {trials.get('expected')} done"
         words += f", {trials['failed']} failed" if trials.get("failed") else ""
-        words += f", {spoken_time(trials['seconds'])} of computing" if trials.get("seconds") is not None else ""
+        words += (
+            f", {spoken_time(trials['seconds'])} of computing" if trials.get("seconds") is not None else ""
+        )
         facts.append(("Trials", words))
     facts.append(("Profile", item.profile))
     facts.append(("Commit", str(environment.get("commit") or "unknown")))
@@ -226,7 +242,9 @@ def _environments(results: Mapping[str, ItemResults]) -> list[tuple[str, str]]:
     found: dict[str, list[str]] = {}
     for item in results.values():
         environment = item.environment
-        packages = ", ".join(f"{name} {version}" for name, version in (environment.get("packages") or {}).items())
+        packages = ", ".join(
+            f"{name} {version}" for name, version in (environment.get("packages") or {}).items()
+        )
         words = f"mcf {environment.get('mcf', '?')}, Python {environment.get('python', '?')}, {packages}; "
         words += f"{environment.get('platform', 'unknown platform')}, {environment.get('cores', '?')} cores"
         found.setdefault(words, []).append(item.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import yaml
 
 from mcf_cli.errors import McfError
+from mcf_cli.reporting.tables import partial_mark
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class ItemResults:
     rows: pd.DataFrame
     config: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    partial: str = ""  # ``PARTIAL 12/50`` when expected trials are missing
 
     @property
     def title(self) -> str:
@@ -38,12 +41,6 @@ class ItemResults:
         return self.environment.get("trials") or {}
 
     @property
-    def partial(self) -> str:
-        """``PARTIAL 12/50``, or nothing when all expected trials are there."""
-        done, expected = self.trials.get("done"), self.trials.get("expected")
-        return f"PARTIAL {done}/{expected}" if done is not None and done != expected else ""
-
-    @property
     def profile(self) -> str:
         return str(self.environment.get("profile") or "paper")
 
@@ -54,7 +51,9 @@ class ItemResults:
     @cached_property
     def notes(self) -> dict[str, tuple[str, ...]]:
         """What every number on a data set must say, by the data set's name."""
-        return {facts["name"]: tuple(facts.get("notes") or ()) for facts in self.environment.get("data") or ()}
+        return {
+            facts["name"]: tuple(facts.get("notes") or ()) for facts in self.environment.get("data") or ()
+        }
 
     @property
     def figure(self) -> Path | None:
@@ -67,12 +66,13 @@ def rerun_command(items: list[str], profile: str = "paper") -> str:
     return f"mcf reproduce {' '.join(items)}" + ("" if profile == "paper" else f" --profile {profile}")
 
 
-def read_results(folder: Path) -> dict[str, ItemResults]:
-    """Every item in the folder that has rows, by name."""
-    return {path.parent.name: _read_item(path.parent) for path in sorted(folder.glob("*/rows.csv"))}
+def read_results(folder: Path, partial: Mapping[str, str] | None = None) -> dict[str, ItemResults]:
+    """Every item in the folder that has rows, by name; ``partial`` overrules what its environment.json says."""
+    found = [path.parent for path in sorted(folder.glob("*/rows.csv"))]
+    return {path.name: _read_item(path, (partial or {}).get(path.name)) for path in found}
 
 
-def _read_item(folder: Path) -> ItemResults:
+def _read_item(folder: Path, partial: str | None) -> ItemResults:
     try:
         rows = pd.read_csv(folder / "rows.csv", keep_default_na=False, na_values=[""], low_memory=False)
         config = _mapping(folder / "config.yaml", yaml.safe_load)
@@ -80,7 +80,10 @@ def _read_item(folder: Path) -> ItemResults:
     except (ValueError, yaml.YAMLError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
         raise McfError(f"{folder} cannot be read ({first}): `mcf report` writes its files anew.") from None
-    return ItemResults(folder.name, folder, rows, config, environment)
+    if partial is None:
+        trials = environment.get("trials") or {}
+        partial = partial_mark(trials.get("done"), trials.get("expected"))
+    return ItemResults(folder.name, folder, rows, config, environment, partial)
 
 
 def _mapping(path: Path, parse: Any) -> dict[str, Any]:

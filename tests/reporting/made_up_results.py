@@ -4,12 +4,34 @@ import json
 
 import made_up_rows
 import yaml
-
 from mcf_cli.reporting import figures
 
 COLUMNS = (
-    *("item", "dataset", "data_source", "loss", "surrogate", "multiclass", "penalty", "corruption", "q", "budget"),
-    *("l2", "deletion", "train_size", "copies", "lam", "margin", "repeat", "fold", "metric", "value", "status"),
+    *(
+        "item",
+        "dataset",
+        "data_source",
+        "loss",
+        "surrogate",
+        "multiclass",
+        "penalty",
+        "corruption",
+        "q",
+        "budget",
+    ),
+    *(
+        "l2",
+        "deletion",
+        "train_size",
+        "copies",
+        "lam",
+        "margin",
+        "repeat",
+        "fold",
+        "metric",
+        "value",
+        "status",
+    ),
 )
 SIX = (*made_up_rows.AMAZON, "reuters", "dmoz")
 ITEMS = {
@@ -31,7 +53,9 @@ def renamed(rows, dataset):
     return rows.assign(dataset=dataset)
 
 
-def write_item(folder, name, rows, paper=None, *, done=10, expected=10, notes=(), profile="paper", figure=False):
+def write_item(
+    folder, name, rows, paper=None, *, done=10, expected=10, notes=(), profile="paper", figure=False
+):
     """One item's files; ``figure`` draws it too."""
     target = folder / name
     target.mkdir(parents=True, exist_ok=True)

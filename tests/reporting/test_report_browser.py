@@ -11,7 +11,6 @@ from pathlib import Path
 
 import made_up_results
 import pytest
-
 from mcf_cli.reporting.report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -47,7 +46,7 @@ onload = () => {
     if (ratio < contrast) { contrast = ratio; faintest = node.outerHTML.slice(0, 80); }
   }
   const images = [...page.images];
-  const cards = [...page.querySelectorAll(".card")].map(c => luminance(colour(view.getComputedStyle(c).backgroundColor)));
+  const cards = [...page.querySelectorAll(".card")].map(card => luminance(ground(card)));
   document.querySelector("#found").textContent = JSON.stringify({
     images: images.length, broken: images.filter(i => !i.complete || !i.naturalWidth).length,
     width: page.documentElement.scrollWidth, room: page.documentElement.clientWidth, contrast, faintest,
@@ -84,8 +83,17 @@ def look(server, tmp_path_factory):
 def measured(server, profile: Path, width: int, *flags: str) -> tuple[dict, str]:
     folder, address = server
     (folder / f"frame{width}.html").write_text(FRAME % width)
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *flags, "--virtual-time-budget=20000", "--dump-dom"]
-    done = subprocess.run([*command, f"{address}/frame{width}.html"], capture_output=True, text=True, timeout=120)
+    command = [
+        CHROMIUM,
+        *FLAGS,
+        f"--user-data-dir={profile}",
+        *flags,
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+    ]
+    done = subprocess.run(
+        [*command, f"{address}/frame{width}.html"], capture_output=True, text=True, timeout=120
+    )
     found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
     assert found and found[1], f"the page did not load: {done.stderr[-2000:]}"
     return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")), done.stderr
