@@ -7,6 +7,16 @@ from mcf_cli.experiments.values import nearest
 
 # Where `mcf reproduce` writes by default: only the paper's scale touches the committed results.
 FOLDERS = {"paper": Path("results"), "quick": Path("results/quick"), "smoke": Path("results/demo")}
+CLAIMS = "claims.yaml"  # what the report asks of the items; lies beside their configs
+
+
+def claims_file() -> Path | None:
+    """The paper's claims, None where there are no configs."""
+    try:
+        path = configs_folder() / CLAIMS
+    except McfError:
+        return None
+    return path if path.exists() else None
 
 
 def configs_folder(given: Path | None = None) -> Path:
@@ -20,7 +30,8 @@ def configs_folder(given: Path | None = None) -> Path:
 
 def item_files(folder: Path, names: tuple[str, ...] = ()) -> list[Path]:
     """The configs of the named items, of all items without names, in the order of the paper."""
-    known = {path.stem: path for path in sorted(folder.glob("*.yaml"), key=_paper_order)}
+    files = [path for path in folder.glob("*.yaml") if path.name != CLAIMS]
+    known = {path.stem: path for path in sorted(files, key=_paper_order)}
     for name in names:
         if name not in known:
             raise McfError(f"there is no item {name!r}{nearest(name, list(known))}")
