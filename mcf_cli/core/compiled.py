@@ -80,7 +80,12 @@ def blankout_table(
                 for j in range(width):
                     z[i, j] = T[feature[start + i], j] * u_per_t[start + i] + shift[(start + i) * each]
         _softplus_sigmoid(z.ravel(), value.ravel(), rate.ravel(), n * width)
-        for i in range(n):
-            for j in range(width):
-                table[start + i, j] = value[i, j] + log_q[(start + i) * each]
-                slope[start + i, j] = rate[i, j] * u_per_t[start + i]
+        if width == 1:
+            for i in range(n):
+                table[start + i, 0] = value[i, 0] + log_q[(start + i) * each]
+                slope[start + i, 0] = rate[i, 0] * u_per_t[start + i]
+        else:
+            for i in range(n):
+                for j in range(width):
+                    table[start + i, j] = value[i, j] + log_q[(start + i) * each]
+                    slope[start + i, j] = rate[i, j] * u_per_t[start + i]
