@@ -181,8 +181,9 @@ def report(shape: Shape, rounds: int, with_fits: bool) -> dict[str, Any]:
     if with_fits and shape.name == "amazon":
         grid = quadratic_grid(shape)
         theirs, ours = grid.values()
+        ratio = ours / theirs
         print(
-            f"  quadratic, 10 q x 5 l2: {ours / theirs:.2f} x 50 Ridge fits {verdict(ours / theirs, 1.0)}  {_rounded(grid)}"
+            f"  quadratic, 10 q x 5 l2: {ratio:.2f} x 50 Ridge fits {verdict(ratio, 1.0)}  {_rounded(grid)}"
         )
         result["quadratic grid"] = grid
     for multiclass in ("pairwise",) if shape.n_classes == 2 else ("pairwise", "shared"):
