@@ -41,7 +41,7 @@ def save(model: MCFClassifier | MCFRegressor, path: str | os.PathLike[str]) -> N
     handle, temporary = tempfile.mkstemp(dir=folder, suffix=".npz.part")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, header=np.array(json.dumps(header)), **arrays)
+            np.savez(file, **{"header": np.array(json.dumps(header)), **arrays})  # type: ignore[arg-type]
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -4,10 +4,9 @@ import io
 import json
 import zipfile
 
+import mcf_cli
 import numpy as np
 import pytest
-
-import mcf_cli
 from mcf_cli import Blankout, Gaussian, MCFClassifier, MCFRegressor, Multinomial, PerFeature, Poisson
 
 X = np.random.default_rng(0).poisson(1.0, (40, 6)).astype(float)

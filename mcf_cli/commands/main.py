@@ -11,7 +11,21 @@ from mcf_cli.version import __version__
 
 # name: (module, one line of help). The help stands here so that `mcf --help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("mcf_cli.commands.train", "Fit one model and save it with its metrics and config."),
+    "predict": ("mcf_cli.commands.predict", "Predictions of a saved model as CSV."),
+    "sweep-q": ("mcf_cli.commands.sweep_q", "Test error against the corruption level."),
+    "nightmare": ("mcf_cli.commands.nightmare", "Errors when features are deleted at test time."),
+    "learning-curve": ("mcf_cli.commands.learning_curve", "Test error against the training-set size."),
+    "explicit": ("mcf_cli.commands.explicit", "Corrupted copies against the marginalised limit."),
+    "bounds": ("mcf_cli.commands.bounds", "Bounds on the expected logistic loss."),
+    "table": ("mcf_cli.commands.table", "Errors as a table of losses by corruptions."),
+    "reproduce": ("mcf_cli.commands.reproduce", "Any or all items of the paper."),
+    "status": ("mcf_cli.commands.status", "What is done, failed, missing."),
+    "report": ("mcf_cli.commands.report", "Tables, figures and the report of what is done."),
+    "clean": ("mcf_cli.commands.clean", "Forget results."),
     "data": ("mcf_cli.commands.data", "Get, import, verify and look at the data sets."),
+    "config": ("mcf_cli.commands.config", "Check a config, start one, export its schema."),
+    "completion": ("mcf_cli.commands.completion", "Shell completion for bash, zsh and fish."),
 }
 
 

@@ -104,7 +104,7 @@ class Laplace(Linear):
 
 
 class Poisson(Linear):
-    """x~ ~ Poisson(min(x, clip)): kappa(t) = x (e^t - 1). No parameter but the optional clip, for counts with outliers."""
+    """x~ ~ Poisson(min(x, clip)): kappa(t) = x (e^t - 1). No parameter but an optional clip, against outliers."""
 
     _per_feature = ("clip",)
 

@@ -94,7 +94,7 @@ class CodeBook:
     def coded(self, key: Any, held: Any) -> Coded:
         """The coding of the columns `held`, which `key` identifies."""
         if key not in self._codes:
-            if self._parent is not None and key in self._parent._codes:
+            if self._parent is not None and self._rows is not None and key in self._parent._codes:
                 self._codes[key] = self._parent._codes[key].rows(self._rows)
             else:
                 self._codes[key] = encode(held if sp.issparse(held) else sp.csr_matrix(held))

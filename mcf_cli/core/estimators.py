@@ -223,7 +223,7 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         problem = self._problem(X, y, sample_weight)
         self._keep(problem.solve(self.corruption, self.l2))
         if y.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
 
     def _problem(self, X: Any, y: Array, sample_weight: Any = None) -> Problem:

@@ -38,6 +38,13 @@ def guarded_exp(t: Array) -> tuple[Array, Array]:
     return slope * (1.0 + np.maximum(t - EXPONENT_LIMIT, 0.0)), slope
 
 
+def column_sums(X: Any, weights: Array, squared: bool = False) -> Array:
+    """sum_n weights_n x_nd, or of x_nd^2."""
+    if squared:
+        X = type(X)((X.data**2, X.indices, X.indptr), shape=X.shape) if sp.issparse(X) else X * X
+    return np.asarray(X.T @ weights).ravel()
+
+
 @dataclass(frozen=True)
 class Pairs:
     """The distinct (feature, value) pairs that a table has a row for. Features are local column numbers."""
@@ -164,10 +171,9 @@ class Corruption(BaseEstimator):
         m, X = self.moments(), self.prepare(X)
         total = np.zeros(X.shape[1]) + m.v0 * weights.sum()
         if np.any(m.v1):
-            total += m.v1 * np.asarray(X.T @ weights).ravel()
+            total += m.v1 * column_sums(X, weights)
         if np.any(m.v2):
-            squared = X.multiply(X) if sp.issparse(X) else X * X
-            total += m.v2 * np.asarray(squared.T @ weights).ravel()
+            total += m.v2 * column_sums(X, weights, squared=True)
         return sp.diags_array(total, format="csr")
 
     # -- log-MGF --------------------------------------------------------------------------------------------

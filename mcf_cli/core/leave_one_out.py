@@ -26,7 +26,7 @@ def leave_one_out(
     N = X.shape[0]
     if N < 2:
         raise ValueError("leave-one-out needs at least two examples")
-    if method == "exact" and l2 > 0.0 and N <= X.shape[1] and _uncorrupted(corruption, X.shape[1]):
+    if method == "exact" and l2 > 0.0 and X.shape[1] >= N and _uncorrupted(corruption, X.shape[1]):
         return ridge_loo(X, Y, (N - 1) * l2, fit_intercept)
     kept_l2 = N * l2 if method == "paper" else (N - 1) * l2
     system = _Inverse(X, Y, corruption, kept_l2, fit_intercept)

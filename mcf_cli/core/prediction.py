@@ -113,6 +113,6 @@ def bounded(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Ar
     for label in range(K):
         design = Design(X, corruption, np.full(X.shape[0], label), loss.width, CodeBook())
         for block in design.blocks(corruption):
-            batch = Batch(block, np.ones(len(block.rows)), np.empty(0))
+            batch = Batch(block, np.empty(0), np.empty(0))
             log_bound[block.rows, label] = -loss.values(batch, coef.T[block.columns], intercept)
     return softmax(log_bound, axis=1)

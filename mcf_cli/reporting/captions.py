@@ -28,10 +28,15 @@ SOURCE_SENTENCES = {
 }
 
 
-def caption(rows: pd.DataFrame, paper_figure: int | None = None, notes: tuple[str, ...] = ()) -> str:
-    """What is shown, the variants actually used, the data that is not the paper's, and ``notes``."""
+def caption(
+    rows: pd.DataFrame, paper_figure: int | None = None, notes: tuple[str, ...] = (), subject: str = ""
+) -> str:
+    """What is shown, the variants actually used, the data that is not the paper's, and ``notes``.
+
+    ``subject`` is the first sentence of what is no figure of the paper.
+    """
     frame = tidy(rows, metric=None)
-    sentences = [SUBJECTS.get(paper_figure, "Test error.")]
+    sentences = [SUBJECTS.get(paper_figure, subject or "Test error.")]
     sentences += _variants(frame)
     if "dataset" in frame:
         sentences += _sources(frame)

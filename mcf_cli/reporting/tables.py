@@ -235,7 +235,7 @@ def metric_table(rows: pd.DataFrame) -> Table:
     means = frame.groupby([*keys, "metric"], dropna=False, sort=False)["value"].mean().reset_index()
     lines: dict[tuple, dict[str, object]] = {}
     for record in means.to_dict("records"):
-        key = tuple(record[name] for name in keys)
+        key = tuple(None if pd.isna(record[name]) else record[name] for name in keys)  # nan equals nothing
         levels = {name: record[name] for name in keys[len(LINE) :]}
         line = lines.setdefault(key, {**_line_start(key[: len(LINE)]), **levels})
         line[record["metric"].replace("_", " ")] = record["value"]
@@ -285,7 +285,7 @@ def markdown(table: Table) -> str:
     head = list(table.shown.columns)
     body = [["" if pd.isna(cell) else _escaped(cell) for cell in line] for line in table.shown.to_numpy()]
     widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
-    right = [_is_number_column(table.shown[name]) for name in head]
+    right = [is_number_column(table.shown[name]) for name in head]
     rule = [
         "-" * (width - 1) + ":" if last else "-" * width for width, last in zip(widths, right, strict=True)
     ]
@@ -303,7 +303,8 @@ def _escaped(cell: object) -> str:
     return str(cell).replace("|", "\\|")
 
 
-def _is_number_column(column: pd.Series) -> bool:
+def is_number_column(column: pd.Series) -> bool:
+    """Whether every cell that says anything starts like a number."""
     cells = [str(cell) for cell in column if str(cell)]
     return all(cell[0].isdigit() or cell[0] in "-∞" for cell in cells)
 
@@ -327,7 +328,7 @@ def rich_table(table: Table) -> Group:
 def _rich(title: str, shown: pd.DataFrame) -> RichTable:
     drawn = RichTable(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name in shown.columns:
-        drawn.add_column(name, justify="right" if _is_number_column(shown[name]) else "left")
+        drawn.add_column(name, justify="right" if is_number_column(shown[name]) else "left")
     for line in shown.to_numpy():
         drawn.add_row(*line)
     return drawn

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from mcf_cli.core import kernels
 
 rng = np.random.default_rng(0)

@@ -1,0 +1,30 @@
+"""``mcf predict``: a saved model on new data."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command("predict")
+@click.option(
+    "--model", "model_path", type=click.Path(path_type=Path), required=True, help="model.npz of `mcf train`."
+)
+@click.option("--data", required=True, help="A .svmlight, .csv or .npz file, or the name of a data set.")
+@click.option("--out", type=click.Path(path_type=Path), help="The CSV to write; default: stdout.")
+@click.option("--probabilities", is_flag=True, help="Add the probability of each class (logistic loss).")
+def command(model_path: Path, data: str, out: Path | None, probabilities: bool) -> None:
+    """Predictions as CSV: row, prediction, and on request the probability of each class."""
+    from mcf_cli.experiments.files import write_text
+    from mcf_cli.experiments.predicting import load_model, predictions_csv, read_rows
+
+    model = load_model(model_path)
+    X, labels = read_rows(data, model.n_features_in_)
+    text, classes = predictions_csv(model, X, probabilities)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(out, text)
+    if labels is not None:
+        wrong = sum(str(predicted) != label for predicted, label in zip(classes, labels, strict=True))
+        click.echo(f"{wrong} of {len(labels)} predictions differ from the labels in {data}.", err=True)

@@ -1,0 +1,69 @@
+"""Several items in a row: plan all, say how long it takes, run each, and count what failed."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from mcf_cli.commands.options import RunOptions
+from mcf_cli.commands.presenting import present
+from mcf_cli.commands.running import as_json, dry_run, run_one, say
+from mcf_cli.experiments.engine import make_engine
+from mcf_cli.experiments.items import FOLDERS, configs_folder, item_files
+from mcf_cli.experiments.loading import load_config
+from mcf_cli.experiments.plan import Plan, make_plan
+from mcf_cli.experiments.run import Outcome, progress_of, spoken_time
+from mcf_cli.experiments.store import Store
+
+
+def reproduce(items: tuple[str, ...], configs: Path | None, options: RunOptions) -> None:
+    """Run the items and exit: 0 when all is done, 1 when something failed."""
+    profile = options.profile or "paper"
+    out = options.out or FOLDERS.get(profile, FOLDERS["paper"])
+    plans = [_plan(path, replace(options, profile=profile)) for path in _files(items, configs, options)]
+    engine = make_engine(options.engine, options.jobs, options.scheduler)
+    say([_forecast(plans, out, engine.jobs, options.force)], options)
+    if options.dry_run:
+        for plan in plans:
+            dry_run(plan, options, out, engine)
+        return
+    outcomes = []
+    for number, plan in enumerate(plans, 1):
+        say([f"\n[{number}/{len(plans)}] {plan.config.item}: {plan.config.title}"], options)
+        outcomes.append(run_one(plan, options, out, engine))
+        present(outcomes[-1], to_screen=False)
+    _conclude(outcomes, options)
+
+
+def _files(items: tuple[str, ...], configs: Path | None, options: RunOptions) -> list[Path]:
+    return [options.config] if options.config else item_files(configs_folder(configs), items)
+
+
+def _plan(path: Path, options: RunOptions) -> Plan:
+    flags = {"datasets": list(options.dataset)} if options.dataset else {}
+    if options.seed is not None:
+        flags["seed"] = options.seed
+    return make_plan(load_config(path, profile=options.profile, settings=options.settings, flags=flags))
+
+
+def _forecast(plans: list[Plan], out: Path, jobs: int, force: bool) -> str:
+    states = [progress_of(plan, Store(out, plan.config.item).records(), jobs, force) for plan in plans]
+    trials, to_run = sum(s.expected for s in states), sum(s.to_run for s in states)
+    known = [s.seconds_left for s in states if s.to_run and s.seconds_left is not None]
+    unknown = sum(1 for s in states if s.to_run and s.seconds_left is None)
+    words = f"{len(plans)} items, {trials} trials: {trials - to_run} done, {to_run} to run"
+    words += f", about {spoken_time(sum(known))}" if known else ""
+    return words + (f"; no times known yet for {unknown} items" if unknown else "")
+
+
+def _conclude(outcomes: list[Outcome], options: RunOptions) -> None:
+    if options.as_json:
+        click.echo(json.dumps([as_json(o, sorted(p.name for p in o.folder.iterdir())) for o in outcomes]))
+    for outcome in outcomes:
+        for label, reason in outcome.failures.items():
+            click.echo(f"failed: {outcome.plan.config.item}: {label}: {reason}", err=True)
+        if not options.as_json and not options.quiet:
+            click.echo(f"{outcome.plan.config.item}: {outcome.progress.sentence()}, in {outcome.folder}")
+    sys.exit(0 if all(outcome.ok for outcome in outcomes) else 1)

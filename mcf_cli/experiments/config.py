@@ -1,0 +1,293 @@
+"""What a config file may say: pydantic models with unknown keys forbidden and impossible pairs refused.
+
+The grid is a product within an entry and a union across entries. What the grid leaves open (``l2`` always,
+``q`` and the like where an entry does not fix them) is chosen on validation data from the lists in
+``select``.
+"""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from mcf_cli.experiments.values import (
+    Count,
+    Counts,
+    Number,
+    Numbers,
+    Probabilities,
+    Strengths,
+    Strict,
+    impossible,
+    no_bool,
+    words,
+)
+
+Loss = Literal["quadratic", "exponential", "logistic", "hinge"]
+Surrogate = Literal["jensen", "variational", "quadratic"]
+Multiclass = Literal["pairwise", "shared"]
+Penalty = Literal["l2", "l1"]
+CorruptionName = Literal[
+    "none", "blankout", "dropout", "gaussian", "laplace", "poisson", "bitswap", "multinomial", "fdrop"
+]
+Profile = Literal["smoke", "quick", "paper"]
+PROFILES: tuple[str, ...] = get_args(Profile)
+
+# The one parameter that sets a corruption's strength. `none` and `poisson` have none.
+LEVEL_OF = {
+    "blankout": "q",
+    "dropout": "q",
+    "bitswap": "q",
+    "multinomial": "q",
+    "gaussian": "sigma",
+    "laplace": "scale",
+    "fdrop": "budget",
+}
+LEVELS = ("q", "sigma", "scale", "budget")
+BIASED = ("dropout", "bitswap", "multinomial")
+DEFAULT_L2 = [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
+
+
+Losses = words(Loss)
+Corruptions = Annotated[
+    words(CorruptionName), BeforeValidator(lambda value: "none" if value is None else value)
+]
+Surrogates = words(Surrogate)
+MulticlassForms = words(Multiclass)
+Penalties = words(Penalty)
+
+
+class Levels(Strict):
+    """The strengths of the corruptions, each a value, a list or a range."""
+
+    q: Probabilities | None = None
+    sigma: Strengths | None = None
+    scale: Strengths | None = None
+    budget: Counts | None = Field(None, description="features that FDROP's adversary may delete")
+
+
+class GridEntry(Levels):
+    """Methods to run: every combination of the values of its keys."""
+
+    loss: Losses
+    corruption: Corruptions = Field(["none"])
+    surrogate: Surrogates | None = None
+    multiclass: MulticlassForms | None = None
+    penalty: Penalties = Field(["l2"])
+    clip: Annotated[Number, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> "GridEntry":
+        self._check_levels()
+        for loss in self.loss:
+            for corruption in self.corruption:
+                self._check_pair(loss, corruption)
+        if self.multiclass is not None and "logistic" not in self.loss:
+            raise impossible("`multiclass` forms exist only for the logistic loss", "multiclass")
+        if self.clip is not None and set(self.corruption) != {"poisson"}:
+            raise impossible("`clip` belongs to poisson alone; give poisson its own grid entry", "clip")
+        return self
+
+    def _check_levels(self) -> None:
+        for level in LEVELS:
+            if getattr(self, level) is None:
+                continue
+            for corruption in self.corruption:
+                if LEVEL_OF.get(corruption) != level:
+                    raise impossible(
+                        f"`{level}` has no meaning for {corruption}; give {corruption} its own grid entry",
+                        level,
+                    )
+
+    def _check_pair(self, loss: str, corruption: str) -> None:
+        if (corruption == "fdrop") and loss != "hinge":
+            raise impossible(f"fdrop is defined for the hinge loss, not for {loss}", "corruption")
+        if loss == "hinge" and corruption not in ("none", "fdrop"):
+            raise impossible(
+                f"the hinge loss has no marginalised form, so not with {corruption}", "corruption"
+            )
+        if self.surrogate is not None and loss != "logistic":
+            raise impossible(f"`surrogate` belongs to the logistic loss; {loss} needs none", "surrogate")
+        if self.surrogate is not None and "quadratic" in self.surrogate and corruption in BIASED:
+            raise impossible(
+                f"the quadratic approximation needs unbiased corruption; {corruption} is biased", "surrogate"
+            )
+        if "l1" in self.penalty and corruption != "none":
+            raise impossible(
+                f"an l1 penalty goes with the plain model only, not with {corruption}", "penalty"
+            )
+
+
+class Select(Levels):
+    """What is chosen on validation data, from which values, and how."""
+
+    l2: Strengths = DEFAULT_L2
+    by: Literal["cv", "holdout", "loo"] = "cv"
+    folds: Annotated[int, Field(ge=2, le=100)] = 5
+    fraction: Annotated[Number, Field(gt=0, lt=1)] = Field(0.25, description="held out when `by: holdout`")
+
+
+class Rows(Strict):
+    """At most so many training and test rows, drawn by seed: how a profile makes a set smaller."""
+
+    train: Count | None = None
+    test: Count | None = None
+
+
+class Split(Rows):
+    """Train and test once: the data set's own split where it has one, else a random one."""
+
+    protocol: Literal["split"] = "split"
+    split: str | None = Field(None, description="a named split of the data set, or `random`")
+    train_fraction: Annotated[Number, Field(gt=0, lt=1)] = 0.75
+
+
+class CrossValidation(Rows):
+    """Every row is tested once per repeat (Figure 8)."""
+
+    protocol: Literal["cv"]
+    folds: Annotated[int, Field(ge=2, le=100)] = 10
+
+
+class LearningCurve(Split):
+    """The same test set, training sets of growing size; ``repeats`` random subsets of each (Figure 5)."""
+
+    protocol: Literal["learning-curve"]
+    sizes: Counts
+
+
+class Nightmare(Split):
+    """Features deleted at test time; all is chosen on validation rows with the same deletion (Figure 9)."""
+
+    protocol: Literal["nightmare"]
+    deletion: Probabilities = Field([round(0.1 * i, 12) for i in range(10)])
+    validation: Annotated[Number, Field(gt=0, lt=1)] = Field(0.1, description="share of the training rows")
+    refit: bool = Field(
+        False, description="fit the chosen models again on training and validation rows together"
+    )
+
+
+class Explicit(Split):
+    """Copies corrupted by sampling against the marginalised limit (Figure 6)."""
+
+    protocol: Literal["explicit"]
+    copies: Counts = Field([1, 2, 4, 8, 16, 32])
+    marginalised: bool = Field(True, description="also run MCF, the limit of infinitely many copies")
+
+
+class Bounds(Strict):
+    """Bounds on the expected logistic loss of one blanked-out feature (Figure 1); uses no data."""
+
+    protocol: Literal["bounds"]
+    q: Probabilities = Field([0.5])
+    lambdas: Probabilities = Field([0.0, 0.1, 0.25, 0.5, 0.75])
+    margins: Numbers = Field([round(-5 + 0.1 * i, 12) for i in range(101)])
+
+
+class Cost(Rows):
+    """Seconds for one loss and gradient against the plain model's, coded and term by term."""
+
+    protocol: Literal["cost"]
+    evaluations: Count = 10
+
+
+class Loo(Rows):
+    """Leave-one-out of the quadratic loss: the paper's formula, the exact one and refitting N times."""
+
+    protocol: Literal["loo"]
+
+
+Evaluation = Annotated[
+    Split | CrossValidation | LearningCurve | Nightmare | Explicit | Bounds | Cost | Loo,
+    Field(discriminator="protocol"),
+]
+
+
+class DataEntry(Strict):
+    """A data set by name or path, and what to use where it is not there."""
+
+    name: Annotated[str, Field(min_length=1)]
+    fallback: str | None = None
+    options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="for the user's own files"
+    )
+
+
+def _by_name(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+Datum = Annotated[DataEntry, BeforeValidator(_by_name, json_schema_input_type=str | DataEntry)]
+
+
+class Paper(Strict):
+    """Which part of the paper an item re-runs."""
+
+    figure: int | None = None
+    table: int | None = None
+    section: str | None = None
+    claims: list[str] = Field([])
+
+
+class Fit(Strict):
+    """When the optimiser stops."""
+
+    max_iter: Count = 1000
+    tol: Annotated[Number, Field(gt=0)] = 1e-4
+
+
+class Config(Strict):
+    """One experiment: data, methods, how they are evaluated and what is chosen on validation data."""
+
+    item: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    title: str = ""
+    paper: Paper | None = None
+    datasets: Annotated[list[Datum], Field(max_length=100)] = Field([])
+    seed: Annotated[int, BeforeValidator(no_bool), Field(ge=0, lt=2**63)] = 2013
+    grid: Annotated[list[GridEntry], Field(max_length=100)] = Field([])
+    select: Select = Select()
+    evaluation: Evaluation = Split()
+    fit: Fit = Fit()
+    repeats: Annotated[Count, Field(le=10_000)] = 1
+    profiles: dict[Profile, dict[str, Any]] = Field(
+        default_factory=dict, description="what each profile overrides"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_is_the_default(cls, data: Any) -> Any:
+        """``evaluation: {train: 100}`` means a split: the discriminator alone would ask for the key."""
+        evaluation = data.get("evaluation") if isinstance(data, dict) else None
+        if isinstance(evaluation, dict) and "protocol" not in evaluation:
+            return {**data, "evaluation": {**evaluation, "protocol": "split"}}
+        return data
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Config":
+        if isinstance(self.evaluation, Bounds):
+            return self
+        if not self.datasets:
+            raise impossible("needs at least one data set", "datasets")
+        if not self.grid:
+            raise impossible("needs at least one entry", "grid")
+        for index, entry in enumerate(self.grid):
+            self._check_entry(index, entry)
+        return self
+
+    def _check_entry(self, index: int, entry: GridEntry) -> None:
+        for corruption in entry.corruption:
+            level = LEVEL_OF.get(corruption)
+            if level and getattr(entry, level) is None and getattr(self.select, level) is None:
+                raise impossible(
+                    f"{corruption} needs `{level}` here or in `select`", "grid", index, "corruption"
+                )
+        if "hinge" in entry.loss and not any(self.select.l2):
+            raise impossible("the hinge loss needs an l2 above 0", "select", "l2")
+        if self.select.by == "loo" and set(entry.loss) != {"quadratic"}:
+            raise impossible("leave-one-out selection exists for the quadratic loss only", "select", "by")
+        protocol = self.evaluation.protocol
+        if protocol == "loo" and set(entry.loss) != {"quadratic"}:
+            raise impossible("leave-one-out exists for the quadratic loss only", "grid", index, "loss")
+        if protocol == "explicit" and ("hinge" in entry.loss or "none" in entry.corruption):
+            raise impossible("explicit copies need a corruption to sample from", "grid", index, "corruption")
+        if protocol == "cost" and "hinge" in entry.loss:
+            raise impossible("cost compares marginalised gradients; hinge has none", "grid", index, "loss")

@@ -1,0 +1,162 @@
+"""Running trials: in this process, in worker processes, or on a dask cluster. The records are the same.
+
+Each engine takes specs and yields records as they finish, in any order. Closing the generator stops the work.
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mcf_cli.errors import McfError
+from mcf_cli.experiments.store import Record
+from mcf_cli.experiments.worker import Spec, reason_of, run_spec
+
+EngineName = Literal["serial", "processes", "dask"]
+DIED = "the worker process died while running this trial: killed, or out of memory"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Which engine, how many workers, and for dask optionally where."""
+
+    name: EngineName = "serial"
+    jobs: int = 1
+    scheduler: str | None = None
+
+    def run(self, specs: list[Spec]) -> Iterator[Record]:
+        """Records in the order in which they finish."""
+        if not specs:
+            return iter(())
+        if self.name == "dask":
+            return _run_dask(specs, self.jobs, self.scheduler)
+        if self.name == "processes" and self.jobs > 1:
+            return _run_processes(specs, self.jobs)
+        return map(run_spec, specs)
+
+
+def make_engine(name: str | None, jobs: int, scheduler: str | None) -> Engine:
+    """Flags to an engine: several jobs mean processes, a scheduler means dask; 0 jobs means all cores."""
+    if scheduler and name not in (None, "dask"):
+        raise McfError(f"--scheduler belongs to --engine dask, not to {name}.")
+    if jobs < 0:
+        raise McfError(f"--jobs {jobs}: expected a number of workers, or 0 for one per core.")
+    count = jobs or available_cores()
+    chosen = name or ("dask" if scheduler else "processes" if count > 1 else "serial")
+    return Engine(chosen, count, scheduler)
+
+
+def available_cores() -> int:
+    """The cores that this process may use, which in a container are fewer than the machine's."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _run_processes(specs: list[Spec], jobs: int) -> Iterator[Record]:
+    """A pool of processes. A death takes the pool along: what it had in hand is then run one at a time."""
+    waiting = {spec["key"]: spec for spec in specs}
+    suspects: list[str] = []
+    while waiting:
+        alone = suspects.pop(0) if suspects else None
+        batch = [waiting[alone]] if alone else list(waiting.values())
+        try:
+            for record in _pool(batch, jobs):
+                del waiting[record["key"]]
+                yield record
+        except _pool_died() as error:
+            if alone:
+                yield failed(waiting.pop(alone), error)
+            else:
+                suspects = list(waiting)[: 2 * jobs]
+
+
+def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:
+    from joblib import Parallel, delayed, parallel_config
+
+    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
+        records = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
+            delayed(_run_in_pool)(spec) for spec in specs
+        )
+        try:
+            yield from records
+        except (GeneratorExit, KeyboardInterrupt):
+            _kill_pool()
+            raise
+
+
+def _run_in_pool(spec: Spec) -> Record:
+    """Ctrl-C reaches the whole process group; what is to happen then is the parent's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return run_spec(spec)
+
+
+def _kill_pool() -> None:
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=False, kill_workers=True)
+
+
+def _pool_died() -> type[Exception]:
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    return BrokenProcessPool
+
+
+def _run_dask(specs: list[Spec], jobs: int, scheduler: str | None) -> Iterator[Record]:
+    """Futures on a dask cluster; dask itself moves the trials of a dead worker to another one."""
+    distributed = _import_distributed()
+    with _client(distributed, jobs, scheduler) as client:
+        specs_of = {
+            client.submit(run_spec, spec, key=f"mcf-{spec['key']}", pure=False): spec for spec in specs
+        }
+        try:
+            for future in distributed.as_completed(specs_of):
+                yield (
+                    future.result()
+                    if future.status == "finished"
+                    else failed(specs_of[future], future.exception())
+                )
+                future.release()
+        finally:
+            client.cancel(list(specs_of))
+
+
+def _import_distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise McfError("--engine dask needs dask: pip install 'mcf-cli[dask]'.") from None
+    return distributed
+
+
+@contextlib.contextmanager
+def _client(distributed: Any, jobs: int, scheduler: str | None) -> Iterator[Any]:
+    if scheduler:
+        try:
+            client = distributed.Client(scheduler, timeout="10s")
+        except (OSError, TimeoutError, ValueError) as error:
+            raise McfError(f"no dask scheduler answers at {scheduler} ({reason_of(error)}).") from None
+        with client:
+            yield client
+        return
+    cluster = distributed.LocalCluster(
+        n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def failed(spec: Spec, error: BaseException) -> Record:
+    """The record of a trial that took its worker down."""
+    died = type(error).__name__ in ("KilledWorker", "TerminatedWorkerError", "BrokenProcessPool")
+    reason = DIED if died else reason_of(error)
+    return {
+        "key": spec["key"],
+        "params": spec["params"],
+        "status": "failed",
+        "reason": reason,
+        "seconds": 0.0,
+    }

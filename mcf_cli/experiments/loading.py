@@ -1,0 +1,222 @@
+"""From a YAML file, a profile and flags to one valid Config: flag over file, file over default."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mcf_cli.errors import McfError
+from mcf_cli.experiments.config import PROFILES, Config
+from mcf_cli.experiments.values import nearest
+from mcf_cli.experiments.yamlfile import Place, PlacedDict, PlacedList, describe, parse_yaml, read_yaml
+
+
+@dataclass(frozen=True)
+class LoadedConfig:
+    """A valid config, its profile, and the tree that remembers where each value was written."""
+
+    config: Config
+    tree: PlacedDict
+    profile: str | None = None
+
+    def error(self, path: Iterable[str | int], message: str) -> McfError:
+        """An error about the value at ``path``, with the file and line it was written in."""
+        return _error(self.tree, list(path), message)
+
+
+def load_config(
+    source: Path | Mapping[str, Any],
+    *,
+    profile: str | None = None,
+    settings: Iterable[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> LoadedConfig:
+    """Read a file (or a built-in default), apply the profile, then flags, then ``--set``, and validate.
+
+    ``settings`` are ``a.b=value`` strings; ``flags`` maps dotted paths to values; ``defaults`` stand below
+    the file, key by key.
+    """
+    tree = read_yaml(source) if isinstance(source, Path) else placed(source, Place("built-in default"))
+    if defaults:
+        tree = merged(placed(defaults, Place("built-in default")), tree)
+    for name in _profiles_of(tree):  # a profile nobody asked for today must not surprise anybody tomorrow
+        _validate(_resolved(tree, name))
+    resolved = _resolved(tree, profile)
+    for path, value in (flags or {}).items():
+        _assign(resolved, path.split("."), value, f"--{path}")
+    for setting in settings:
+        path, value = parse_setting(setting)
+        _assign(resolved, path, value, f"--set {setting}")
+    return LoadedConfig(_validate(resolved), resolved, profile)
+
+
+def parse_setting(setting: str) -> tuple[list[str], Any]:
+    """``select.folds=3`` as (["select", "folds"], 3); the value is YAML."""
+    path, equals, value = setting.partition("=")
+    if not equals or not all(path.split(".")):
+        raise McfError(
+            f"--set {setting}: expected key=value, with dots between keys, as in --set select.folds=3."
+        )
+    return path.strip().split("."), parse_yaml(value, f"--set {setting}")
+
+
+def placed(value: Any, place: Place) -> Any:
+    """A copy of a plain tree in which every value is said to come from ``place``."""
+    if isinstance(value, Mapping):
+        pairs = PlacedDict()
+        for key, child in value.items():
+            pairs.put(key, placed(child, place), place)
+        return pairs
+    if isinstance(value, list | tuple):
+        items = PlacedList()
+        for child in value:
+            items.put(placed(child, place), place)
+        return items
+    return value
+
+
+def merged(below: PlacedDict, above: PlacedDict) -> PlacedDict:
+    """``above`` laid over ``below``: mappings merge key by key, anything else is replaced."""
+    result = PlacedDict()
+    for key, value in below.items():
+        result.put(key, value, below.places[key])
+    for key, value in above.items():
+        old = result.get(key)
+        both = isinstance(old, PlacedDict) and isinstance(value, PlacedDict)
+        result.put(key, merged(old, value) if both else value, above.places[key])
+    return result
+
+
+def _profiles_of(tree: PlacedDict) -> list[str | None]:
+    profiles = tree.get("profiles")
+    return [None, *(name for name in PROFILES if isinstance(profiles, PlacedDict) and name in profiles)]
+
+
+def _resolved(tree: PlacedDict, profile: str | None) -> PlacedDict:
+    """The tree with a profile laid over it."""
+    if profile is not None and profile not in PROFILES:
+        raise McfError(f"there is no profile {profile!r}{nearest(profile, PROFILES)}")
+    profiles = tree.get("profiles")
+    overrides = profiles.get(profile) if isinstance(profiles, PlacedDict) else None
+    if not overrides:
+        return tree
+    if not isinstance(overrides, PlacedDict):
+        raise _error(tree, ["profiles", profile], f"expected `key: value` pairs, found {describe(overrides)}")
+    base = PlacedDict()
+    for key, value in tree.items():
+        if key != "profiles":
+            base.put(key, value, tree.places[key])
+    return merged(base, overrides)
+
+
+def _assign(tree: PlacedDict, path: list[str], value: Any, source: str) -> None:
+    """Set one value in a copy-on-write fashion along ``path``; numbers index lists."""
+    node: Any = tree
+    place = Place(source)
+    for depth, word in enumerate(path[:-1]):
+        node = _step(node, word, place, ".".join(path[: depth + 1]))
+    _put(node, path[-1], placed(value, place), place, ".".join(path))
+
+
+def _step(node: Any, word: str, place: Place, shown: str) -> Any:
+    if isinstance(node, PlacedDict):
+        child = node.get(word)
+        child = merged(PlacedDict(), child) if isinstance(child, PlacedDict) else child
+        if isinstance(child, PlacedList):
+            child = _copy_list(child)
+        if child is None:
+            child = PlacedDict()
+        node.put(word, child, node.places.get(word, place))
+        return child
+    if isinstance(node, PlacedList):
+        index = _index(node, word, place, shown)
+        if isinstance(node[index], PlacedDict):
+            node[index] = merged(PlacedDict(), node[index])
+        return node[index]
+    raise McfError(f"{place}: `{shown}` goes through {describe(node)}, which has no keys.")
+
+
+def _put(node: Any, word: str, value: Any, place: Place, shown: str) -> None:
+    if isinstance(node, PlacedDict):
+        node.put(word, value, place)
+    elif isinstance(node, PlacedList):
+        index = _index(node, word, place, shown)
+        node[index], node.places[index] = value, place
+    else:
+        raise McfError(f"{place}: `{shown}` goes through {describe(node)}, which has no keys.")
+
+
+def _index(node: PlacedList, word: str, place: Place, shown: str) -> int:
+    if not word.isdecimal() or int(word) >= len(node):
+        raise McfError(f"{place}: `{shown}`: expected a number from 0 to {len(node) - 1}, found {word!r}.")
+    return int(word)
+
+
+def _copy_list(items: PlacedList) -> PlacedList:
+    copy = PlacedList()
+    for item, place in zip(items, items.places, strict=True):
+        copy.put(item, place)
+    return copy
+
+
+def _validate(tree: PlacedDict) -> Config:
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        path, message = _explain(problems[0])
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise _error(tree, path, message + more) from None
+
+
+def _explain(problem: Mapping[str, Any]) -> tuple[list[str | int], str]:
+    """Pydantic's report as a path and a sentence with the expected value and the nearest valid word."""
+    path, found, context = list(problem["loc"]), problem["input"], problem.get("ctx", {})
+    match problem["type"]:
+        case "impossible":
+            return path + context["path"], context["message"]
+        case "missing":
+            return path, "is missing"
+        case "literal_error":
+            return path, f"unknown word {found!r}{nearest(found, _quoted(context['expected']))}"
+        case "union_tag_invalid":
+            known = _quoted(context["expected_tags"])
+            return [*path, "protocol"], f"unknown word {context['tag']!r}{nearest(context['tag'], known)}"
+        case "list_type" | "tuple_type":
+            return path, f"expected a list, found {describe(found)}"
+        case "model_type" | "model_attributes_type" | "dict_type" | "union_tag_not_found":
+            return path, f"expected `key: value` pairs, found {describe(found)}"
+    message = problem["msg"].replace("Input should be", "expected", 1)
+    return path, message if "found" in message else f"{message}, found {describe(found)}"
+
+
+def _quoted(words: str) -> list[str]:
+    return words.replace("'", "").replace(" or ", ", ").split(", ")
+
+
+def _error(tree: Any, path: list[str | int], message: str) -> McfError:
+    """Follow ``path`` as far as it was written down; the deepest known place is the one to show."""
+    place, shown = None, []
+    for word in path:
+        if _has(tree, word):
+            place, tree = tree.places[word], tree[word]
+        elif word in ("range", "list", "value") or (
+            isinstance(tree, PlacedDict) and tree.get("protocol") == word
+        ):
+            continue  # the names of pydantic's union branches: nothing the user wrote
+        shown.append(str(word))
+    if place is None:
+        places = list(tree.places.values())
+        place = Place(places[0].source if places else "config")
+    return McfError(
+        f"{place}: {'.'.join(shown)}{': ' if shown else ''}{message}{'' if message[-1] in '?.' else '.'}"
+    )
+
+
+def _has(tree: Any, word: str | int) -> bool:
+    if isinstance(tree, PlacedDict):
+        return word in tree
+    return isinstance(tree, PlacedList) and isinstance(word, int) and word < len(tree)

@@ -1,0 +1,48 @@
+"""Running a part of a config: only these losses or corruptions, or other levels of corruption."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from mcf_cli.errors import McfError
+from mcf_cli.experiments.config import LEVEL_OF, GridEntry, Levels
+from mcf_cli.experiments.loading import LoadedConfig
+
+
+def narrowed(
+    loaded: LoadedConfig,
+    losses: Sequence[str] = (),
+    corruptions: Sequence[str] = (),
+    q: Any = None,
+) -> LoadedConfig:
+    """The same config with fewer methods; ``q`` (values or a range) replaces that of every entry with a q."""
+    if q is not None:
+        q = _checked(q)
+    grid = [part for entry in loaded.config.grid if (part := _part(entry, losses, corruptions, q))]
+    if not grid:
+        asked = ", ".join([*losses, *corruptions])
+        raise McfError(f"the grid of {loaded.config.item} holds no {asked}: nothing to run.")
+    return replace(loaded, config=loaded.config.model_copy(update={"grid": grid}))
+
+
+def _checked(q: Any) -> list[float]:
+    try:
+        return Levels.model_validate({"q": q}).q
+    except ValidationError as error:
+        raise McfError(f"--q: {error.errors()[0]['msg']}.") from None
+
+
+def _part(
+    entry: GridEntry, losses: Sequence[str], corruptions: Sequence[str], q: Sequence[float] | None
+) -> GridEntry | None:
+    update: dict[str, list] = {
+        "loss": [loss for loss in entry.loss if not losses or loss in losses],
+        "corruption": [name for name in entry.corruption if not corruptions or name in corruptions],
+    }
+    if not all(update.values()):
+        return None
+    if q is not None and all(LEVEL_OF.get(name) == "q" for name in update["corruption"]):
+        update["q"] = list(q)
+    return entry.model_copy(update=update)

@@ -1,0 +1,254 @@
+"""From a config to the list of its trials; what cannot work on the data is refused here, before any fit."""
+
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from mcf_cli import datasets
+from mcf_cli.datasets.dataset import Dataset
+from mcf_cli.errors import McfError
+from mcf_cli.experiments.config import LEVEL_OF, Config, DataEntry, GridEntry, Select
+from mcf_cli.experiments.loading import LoadedConfig
+from mcf_cli.experiments.splits import RANDOM, Draw, train_test
+from mcf_cli.experiments.trials import Trial
+
+# Evaluation keys that a trial holds one value of, and so does not hold as a list.
+SPREAD = {"sizes", "copies", "marginalised", "q", "lambdas"}
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What planning needs to know of a data set once its rows are let go."""
+
+    name: str
+    source: str
+    sha256: str
+    notes: tuple[str, ...]
+    description: str
+    shape: tuple[int, int]
+    n_classes: int
+    smallest: float
+    binary: bool
+    blocks: int | None
+    splits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The trials in config order, the data they use, and what the user should be told."""
+
+    config: Config
+    trials: list[Trial]
+    data: list[DataFacts] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    profile: str | None = None
+
+    def to_json(self) -> str:
+        """Everything, so that results can be shown later without the config file and without the data."""
+        plain = {name: [asdict(entry) for entry in getattr(self, name)] for name in ("trials", "data")}
+        plain |= {"config": self.config.model_dump(mode="json", by_alias=True)}
+        return json.dumps(plain | {"notices": self.notices, "profile": self.profile})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        plain = json.loads(text)
+        return cls(
+            Config.model_validate(plain["config"]),
+            [Trial(**trial) for trial in plain["trials"]],
+            [DataFacts(**facts) for facts in plain["data"]],
+            plain["notices"],
+            plain["profile"],
+        )
+
+
+def make_plan(loaded: LoadedConfig) -> Plan:
+    """Resolve the data sets, refuse what cannot work on them, and expand the grid."""
+    config = loaded.config
+    if config.evaluation.protocol == "bounds":
+        return Plan(config, list(_bounds_trials(config)), profile=loaded.profile)
+    notices: list[str] = []
+    trials: dict[str, Trial] = {}
+    facts: dict[str, DataFacts] = {}
+    for index, entry in enumerate(config.datasets):
+        reference, dataset = _resolve(loaded, index, entry, notices)
+        about = _facts(dataset)
+        if about.sha256 in facts:
+            continue
+        facts[about.sha256] = about
+        _check_data(loaded, index, about)
+        for trial in _trials_on(config, reference, dataset, about, notices):
+            trials.setdefault(trial.key, trial)
+    return Plan(config, list(trials.values()), list(facts.values()), notices, loaded.profile)
+
+
+def _resolve(
+    loaded: LoadedConfig, index: int, entry: DataEntry, notices: list[str]
+) -> tuple[dict[str, Any], Dataset]:
+    """The data set, or its fallback with a notice; a wrong name is an error with the nearest right one."""
+    name, options = entry.name, entry.options
+    known = datasets.names()
+    if name in known and not datasets.available(name) and entry.fallback:
+        notices.append(
+            f"{name} is not on this machine (mcf data get {name}): using {entry.fallback} instead."
+        )
+        name, options = entry.fallback, {}
+    try:
+        return {"name": name, "options": options}, load_data(name, tuple(sorted(options.items())))
+    except McfError as error:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f" (did you mean {close[0]}?)" if close and name not in known else ""
+        raise loaded.error(["datasets", index], f"{error}{hint}") from None
+
+
+@lru_cache(maxsize=1)
+def load_data(name: str, options: tuple[tuple[str, Any], ...] = ()) -> Dataset:
+    """The last data set stays in memory: neighbouring trials and the plan itself use the same one."""
+    return datasets.load(name, **dict(options))
+
+
+def _facts(dataset: Dataset) -> DataFacts:
+    values = dataset.X if isinstance(dataset.X, np.ndarray) else dataset.X.data
+    smallest = float(values.min(initial=0.0))
+    return DataFacts(
+        name=dataset.name,
+        source=dataset.source,
+        sha256=dataset.sha256,
+        notes=dataset.notes,
+        description=dataset.description,
+        shape=dataset.X.shape,
+        n_classes=len(dataset.class_names),
+        smallest=smallest,
+        binary=bool(np.isin(values, (0.0, 1.0)).all()),
+        blocks=dataset.blocks,
+        splits=tuple(dataset.splits),
+    )
+
+
+def _check_data(loaded: LoadedConfig, index: int, about: DataFacts) -> None:
+    config = loaded.config
+    if about.n_classes < 2:
+        raise loaded.error(["datasets", index], f"{about.name} has one class only: nothing to tell apart")
+    split = getattr(config.evaluation, "split", None)
+    if split not in (None, RANDOM, *about.splits):
+        valid = ", ".join([*about.splits, RANDOM])
+        raise loaded.error(["evaluation", "split"], f"{about.name} has no split {split!r}; it has {valid}")
+    for position, entry in enumerate(config.grid):
+        for corruption in entry.corruption:
+            if problem := _mismatch(corruption, about):
+                raise loaded.error(
+                    ["grid", position, "corruption"], f"{corruption} on {about.name}: {problem}"
+                )
+
+
+def _mismatch(corruption: str, about: DataFacts) -> str | None:
+    if corruption == "poisson" and about.smallest < 0:
+        return f"Poisson corruption needs values of 0 or more, and the smallest is {about.smallest:g}"
+    if corruption == "bitswap" and not about.binary:
+        return "bit swaps need values 0 and 1 only"
+    if corruption == "multinomial" and about.blocks is None:
+        return "multinomial corruption needs one-hot blocks, and this set has none"
+    return None
+
+
+def _trials_on(
+    config: Config, reference: dict[str, Any], dataset: Dataset, about: DataFacts, notices: list[str]
+) -> Iterator[Trial]:
+    """Every trial on one data set: repeats outside, so that neighbours share their training rows."""
+    variants = _variants(config, dataset, notices)
+    for repeat in range(config.repeats):
+        for entry in config.grid:
+            for variant in variants:
+                for method, chosen in methods(entry, config.select, about.n_classes):
+                    params = {
+                        "protocol": config.evaluation.protocol,
+                        "dataset": about.name,
+                        "data_sha256": about.sha256,
+                        "seed": config.seed,
+                        "repeat": repeat,
+                        "method": method,
+                        "select": _selection(config, method["loss"], chosen),
+                        "evaluation": config.evaluation.model_dump(
+                            mode="json", exclude=SPREAD | {"protocol"}
+                        ),
+                        "fit": config.fit.model_dump(mode="json"),
+                        **variant,
+                    }
+                    yield Trial(params, reference, about.source, chosen)
+
+
+def _variants(config: Config, dataset: Dataset, notices: list[str]) -> list[dict[str, Any]]:
+    """What the protocol varies besides the method: training-set sizes, numbers of copies, or nothing."""
+    evaluation = config.evaluation
+    if evaluation.protocol == "learning-curve":
+        available = len(train_test(dataset, evaluation.model_dump(), Draw(config.seed, dataset.name, 0))[0])
+        sizes = [size for size in evaluation.sizes if size <= available]
+        if len(sizes) < len(evaluation.sizes):
+            notices.append(f"{dataset.name} has {available:,} training rows: larger sizes are left out.")
+        return [{"train_size": size} for size in sizes]
+    if evaluation.protocol == "explicit":
+        return [
+            {"copies": copies}
+            for copies in [*evaluation.copies, *([None] if evaluation.marginalised else [])]
+        ]
+    return [{}]
+
+
+def methods(entry: GridEntry, select: Select, n_classes: int) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """The methods of a grid entry, each with the name of the level to choose, if any.
+
+    Keys that make no difference (a multi-class form on two classes, a surrogate of the plain model) are left
+    out, so that the same model is never fitted twice under two names.
+    """
+    surrogates, forms = entry.surrogate or ["jensen"], entry.multiclass or ["pairwise"]
+    seen = set()
+    for loss, corruption, surrogate, form, penalty in product(
+        entry.loss, entry.corruption, surrogates, forms, entry.penalty
+    ):
+        method: dict[str, Any] = {"loss": loss, "corruption": corruption, "penalty": penalty}
+        if loss == "logistic" and corruption != "none":
+            method["surrogate"] = surrogate
+            if n_classes > 2:
+                method["multiclass"] = form
+        if entry.clip is not None:
+            method["clip"] = entry.clip
+        if tuple(method.items()) in seen:
+            continue
+        seen.add(tuple(method.items()))
+        level = LEVEL_OF.get(corruption)
+        fixed = getattr(entry, level) if level else None
+        for value in fixed or (getattr(select, level) if level else [None]):
+            yield (
+                ({**method, level: value} if level else dict(method)),
+                (level if level and not fixed else None),
+            )
+
+
+def _selection(config: Config, loss: str, chosen: str | None) -> dict[str, Any]:
+    """The selection that a trial makes. One l2 and no level to choose: nothing to validate."""
+    select, protocol = config.select, config.evaluation.protocol
+    l2 = [value for value in select.l2 if value > 0 or loss != "hinge"]  # LinearSVC has no l2 = 0
+    if protocol == "nightmare":
+        return {"l2": l2, "by": "deletion"}
+    if protocol in ("cost", "loo") or (len(l2) == 1 and chosen is None):
+        return {"l2": l2, "by": "none"}
+    how = {"cv": {"folds": select.folds}, "holdout": {"fraction": select.fraction}, "loo": {}}
+    return {"l2": l2, "by": select.by, **how[select.by]}
+
+
+def _bounds_trials(config: Config) -> Iterator[Trial]:
+    evaluation = config.evaluation
+    for q in evaluation.q:
+        for lam in [None, *evaluation.lambdas]:
+            params = {
+                "protocol": "bounds",
+                "method": {"loss": "logistic", "corruption": "blankout", "q": q},
+                "lam": lam,
+                "margins": evaluation.margins,
+            }
+            yield Trial(params, {}, "none")

@@ -1,0 +1,57 @@
+"""``mcf predict``: a saved model on new rows, as CSV."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mcf_cli import datasets, load
+from mcf_cli.datasets import userfile
+from mcf_cli.errors import McfError
+
+
+def load_model(path: Path) -> Any:
+    """A saved model, or an error that says what is wrong with the file."""
+    try:
+        return load(path)
+    except FileNotFoundError:
+        raise McfError(f"{path} does not exist: give the model.npz that `mcf train` wrote.") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise McfError(f"{path} is not a model that `mcf train` wrote ({error}).") from None
+
+
+def read_rows(data: str, n_features: int) -> tuple[Any, list[str] | None]:
+    """The rows of a file or of a named data set, and their labels where it has them."""
+    if data in datasets.names():
+        dataset = datasets.load(data)
+        if dataset.X.shape[1] != n_features:
+            raise McfError(
+                f"{data} has {dataset.X.shape[1]} features and the model was trained on {n_features}."
+            )
+        return dataset.X, [dataset.class_names[code] for code in dataset.y]
+    if not Path(data).exists():
+        raise McfError(
+            f"{data} does not exist: give a .svmlight, .csv or .npz file, or the name of a data set."
+        )
+    examples = userfile.read_examples([Path(data)], n_columns=n_features)[0]
+    return examples.X, examples.labels
+
+
+def predictions_csv(model: Any, X: Any, probabilities: bool) -> tuple[str, np.ndarray]:
+    """One line a row: its number, the predicted class and, on request, the probability of each class."""
+    classes = model.predict(X)
+    columns = [np.arange(len(classes)), classes]
+    names = ["row", "prediction"]
+    if probabilities:
+        if not hasattr(model, "predict_proba"):
+            raise McfError("--probabilities needs a model with the logistic loss.")
+        shares = model.predict_proba(X)
+        names += [f"probability_{name}" for name in model.classes_]
+        columns += [map(repr, map(float, shares[:, k])) for k in range(shares.shape[1])]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*columns, strict=True))
+    return text.getvalue(), classes

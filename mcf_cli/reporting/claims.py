@@ -1,0 +1,314 @@
+"""The paper's sentences as data, each judged by the rows of a run: holds, differs or not run.
+
+    claims = load_claims(Path("configs/claims.yaml"))
+    judgements = judge_all(claims, read_results(Path("results")))
+
+A claim is judged on real data where there is any, else on built-in data, and says which. Where the rows allow
+it, the same question is asked of other readings too: the other multi-class form of the logistic loss, and other
+plain models to compare with. Those answers stand beside the verdict and do not change it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from mcf_cli.errors import McfError
+from mcf_cli.reporting import predicates, statements
+from mcf_cli.reporting.comparisons import SAME_AT_ZERO, NotEnough, Strict
+from mcf_cli.reporting.predicates import Finding, Predicate
+from mcf_cli.reporting.results import ItemResults, rerun_command
+from mcf_cli.reporting.series import dataset_label, tidy
+
+VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
+    "below_at_every_level": predicates.BelowAtEveryLevel,
+    "beats_in_most": predicates.BeatsInMost,
+    "best_level_between": predicates.BestLevelBetween,
+    "reduction": predicates.Reduction,
+    "rises_after": predicates.RisesAfter,
+    "chosen_l2_at_most": predicates.ChosenL2AtMost,
+    "falls_with_copies": predicates.FallsWithCopies,
+    "limit_is_best": predicates.LimitIsBest,
+    "value_near": predicates.ValueNear,
+    "order_of": predicates.OrderOf,
+    "ratio_near": statements.RatioNear,
+    "bounds_lie_above": statements.BoundsLieAbove,
+    "gap_below": statements.GapBelow,
+}
+HOLDS, DIFFERS, NOT_RUN = "holds", "differs", "not run"
+VERDICTS = (HOLDS, DIFFERS, NOT_RUN)
+FORM = "shared"  # the multi-class logistic form of the authors' released code
+OTHER_FORM = "With the pairwise multi-class bound"
+UNBIASED = "With unbiased blankout"
+BETTER_PENALTY = "Against the better of l1 and l2"
+WEAK = "Against the under-regularised plain model of the authors' code"
+JUDGED = "judged"
+Reading = tuple[Predicate, pd.DataFrame]
+RUN = ["dataset", "loss", "deletion", "train_size", "repeat", "fold"]
+COLUMNS = (
+    *("id", "place", "quote", "paper", "verdict", "data", "measured", "short", "also", "partial", "notes"),
+    *("reason", "items", "command"),
+)
+
+
+class DataGroup(Strict):
+    """A data set of the paper (or several that it treats as one), and what stands in for it in a demo."""
+
+    names: list[str]
+    built_in: str
+
+
+class Claim(Strict):
+    """One checkable sentence of the paper."""
+
+    id: str = Field(pattern=r"^[a-z0-9-]+$")
+    place: str
+    quote: str
+    paper: str  # the paper's number, or its statement in a few words
+    items: list[str] = Field(min_length=1)
+    data: list[str] = Field([])
+    check: dict[str, Any] = Field(min_length=1, max_length=1)
+    reading: str = ""  # how a vague word of the sentence is taken
+
+    @model_validator(mode="after")
+    def _known(self) -> Claim:
+        word = next(iter(self.check))
+        if word not in VOCABULARY:
+            raise ValueError(f"{word!r} is no predicate; there are {', '.join(VOCABULARY)}")
+        VOCABULARY[word].model_validate(self.check[word])
+        return self
+
+    @property
+    def predicate(self) -> Predicate:
+        ((word, parameters),) = self.check.items()
+        return VOCABULARY[word].model_validate(parameters)
+
+
+class Claims(Strict):
+    """The claims file."""
+
+    data: dict[str, DataGroup]
+    weak_baselines: list[str] = Field([])  # items whose plain models use the authors' own l2 convention
+    claims: list[Claim]
+    reasons: dict[str, str] = Field({})  # by claim: why it differs, written after a look at the run
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Claims:
+        ids = [claim.id for claim in self.claims]
+        twice = {name for name in ids if ids.count(name) > 1}
+        lost = set(self.reasons) - set(ids)
+        groups = {name for claim in self.claims for name in claim.data} - set(self.data)
+        for words, names in (
+            ("appear twice", twice),
+            ("have a reason but no claim", lost),
+            ("are no data", groups),
+        ):
+            if names:
+                raise ValueError(f"{', '.join(sorted(names))} {words}")
+        return self
+
+    @property
+    def items(self) -> list[str]:
+        """The items that claims ask of first, in the order of the claims."""
+        return list(dict.fromkeys(claim.items[0] for claim in self.claims))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a run says about a claim."""
+
+    claim: Claim
+    verdict: str
+    measured: str
+    data: str = ""  # real data, a substitute, built-in data, no data needed
+    short: str = ""  # by how much it differs
+    also: tuple[str, ...] = ()  # the same question asked in other ways
+    partial: str = ""
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    command: str = ""
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the verdict may be held against the paper: real data, or a matter that needs none."""
+        return self.verdict != NOT_RUN and self.data in (REAL, NONE_NEEDED)
+
+
+REAL, SUBSTITUTE, MIXED = "real data", "a substitute", "real data and a substitute"
+BUILT_IN, NONE_NEEDED = "built-in data", "no data needed"
+
+
+def load_claims(path: Path) -> Claims:
+    """Read and check the claims file."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return Claims.model_validate(content)
+    except FileNotFoundError:
+        raise McfError(f"{path} is not there: it holds the paper's claims.") from None
+    except yaml.YAMLError as error:
+        raise McfError(f"{path}: no valid YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(str(word) for word in problem["loc"])
+        raise McfError(f"{path}: {place}: {problem['msg']}") from None
+
+
+def judge_all(claims: Claims, results: Mapping[str, ItemResults]) -> list[Judgement]:
+    """Every claim, in the order of the file."""
+    return [judge(claim, claims, results) for claim in claims.claims]
+
+
+def judge(claim: Claim, claims: Claims, results: Mapping[str, ItemResults]) -> Judgement:
+    """One claim; what cannot be answered is not run, and says what is missing."""
+    missing = [name for name in claim.items if name not in results]
+    if missing:
+        verb = "has" if len(missing) == 1 else "have"
+        words = f"{' and '.join(missing)} {verb} not been run"
+        return Judgement(claim, NOT_RUN, words, command=rerun_command(claim.items))
+    found = [results[name] for name in claim.items]
+    facts = {
+        "partial": ", ".join(f"{item.name} {item.partial}" for item in found if item.partial),
+        "reason": claims.reasons.get(claim.id, ""),
+        "command": rerun_command(claim.items, found[0].profile),
+    }
+    groups = [claims.data[name] for name in claim.data]
+    rows = _on_data(pd.concat([item.rows for item in found], ignore_index=True), groups)
+    weak = [results[name].rows for name in claims.weak_baselines if name in results]
+    readings = dict(_readings(rows, claim.predicate, _on_data(pd.concat(weak), groups) if weak else None))
+    try:
+        finding = _ask(*readings.pop(JUDGED))
+    except NotEnough as lack:
+        words = f"the rows of {' and '.join(claim.items)} do not answer it: {lack}"
+        return Judgement(claim, NOT_RUN, words, **facts)
+    facts |= {"data": _kind(rows), "notes": _notes(rows, found)}
+    return Judgement(
+        claim,
+        HOLDS if finding.holds else DIFFERS,
+        finding.measured,
+        short="" if finding.holds else finding.short,
+        also=tuple(_others(readings, finding)),
+        **facts,
+    )
+
+
+def _on_data(rows: pd.DataFrame, groups: list[DataGroup]) -> pd.DataFrame:
+    """The rows on the groups' data sets; on what stands in for them only where none of them was run."""
+    if not groups:
+        return rows
+    named = rows[rows["dataset"].isin([name for group in groups for name in group.names])]
+    return named if len(named) else rows[rows["dataset"].isin([group.built_in for group in groups])]
+
+
+def _ask(predicate: Predicate, rows: pd.DataFrame) -> Finding:
+    if rows.empty:
+        raise NotEnough("no rows on its data")
+    frame = tidy(rows, predicate.metric)
+    if frame.empty:
+        raise NotEnough(f"no finished rows of {predicate.metric}")
+    return predicate.judge(frame)
+
+
+def _readings(
+    rows: pd.DataFrame, predicate: Predicate, weak: pd.DataFrame | None
+) -> Iterator[tuple[str, Reading]]:
+    """Every way to ask the question of the rows, the one that is judged first."""
+    forms = set(rows["multiclass"].dropna()) - {""}
+    judged = _of_form(rows, FORM) if len(forms) > 1 else rows
+    yield JUDGED, (predicate, judged)
+    if len(forms) > 1:
+        yield OTHER_FORM, (predicate, _of_form(rows, "pairwise"))
+    if predicate.corruption == ["dropout"] and (rows["corruption"] == "blankout").any():
+        yield UNBIASED, (predicate.with_corruption("blankout"), judged)
+    if predicate.baseline != "plain":
+        return
+    if (rows["penalty"] == "l1").any():
+        yield BETTER_PENALTY, (predicate, _with_better_penalty(judged))
+    if weak is not None and len(weak):
+        replaced = pd.concat([judged[~_is_plain(judged)], weak[_is_plain(weak)]], ignore_index=True)
+        yield WEAK, (predicate, replaced)
+
+
+def _of_form(rows: pd.DataFrame, form: str) -> pd.DataFrame:
+    return rows[rows["multiclass"].isna() | rows["multiclass"].isin(["", form])]
+
+
+def _is_plain(rows: pd.DataFrame) -> pd.Series:
+    at_zero = rows["corruption"].isin(SAME_AT_ZERO) & (pd.to_numeric(rows["q"], errors="coerce") == 0)
+    return ((rows["corruption"] == "none") & (rows["loss"] != "hinge")) | at_zero
+
+
+def _with_better_penalty(rows: pd.DataFrame) -> pd.DataFrame:
+    """The plain models replaced, run by run, by the penalty with the lower validation error."""
+    plain = rows[_is_plain(rows)]
+    validation = plain[plain["metric"] == "validation_error"].sort_values(["value", "penalty"], kind="stable")
+    chosen = validation.drop_duplicates(RUN)[[*RUN, "penalty"]]
+    kept = plain.merge(chosen, on=[*RUN, "penalty"], how="inner").assign(penalty="l2")
+    return pd.concat([rows[~_is_plain(rows)], kept], ignore_index=True)
+
+
+def _others(readings: Mapping[str, Reading], judged: Finding) -> Iterator[str]:
+    """What the other readings answer, where it is not the same answer."""
+    for name, (predicate, rows) in readings.items():
+        try:
+            finding = _ask(predicate, rows)
+        except NotEnough:
+            continue
+        if finding.measured == judged.measured:
+            continue
+        verdict = HOLDS if finding.holds else DIFFERS
+        if name == WEAK and finding.holds and not judged.holds:
+            verdict = "holds only so"
+        yield f"{name} it {verdict}: {finding.measured}"
+
+
+def _kind(rows: pd.DataFrame) -> str:
+    """What data a judgement rests on, in words."""
+    sources = set(rows["data_source"].dropna()) - {"none", ""}
+    if not sources:
+        return NONE_NEEDED
+    if sources <= {"real", "substitute"}:
+        return MIXED if len(sources) == 2 else REAL if sources == {"real"} else SUBSTITUTE
+    return BUILT_IN if sources == {"builtin"} else "own or mixed data"
+
+
+def _notes(rows: pd.DataFrame, found: Iterable[ItemResults]) -> tuple[str, ...]:
+    """What must be said of the data sets used, each note once with the sets it is about; and the profile."""
+    about: dict[str, list[str]] = {}
+    for item in found:
+        for name in dict.fromkeys(rows["dataset"].dropna()):
+            for note in item.notes.get(name, ()):
+                names = about.setdefault(note, [])
+                names += [dataset_label(name, "")] if dataset_label(name, "") not in names else []
+    notes = [f"{', '.join(names)}: {note}" for note, names in about.items()]
+    reduced = [item.name for item in found if item.profile == "quick"]
+    return (*notes, *([f"reduced grids and sets (profile quick): {', '.join(reduced)}"] if reduced else []))
+
+
+def tally(judgements: Iterable[Judgement]) -> dict[str, dict[str, int]]:
+    """How many hold and differ, by the data they rest on; what was not run under the key of that name."""
+    counts: dict[str, dict[str, int]] = {}
+    for judgement in judgements:
+        key = NOT_RUN if judgement.verdict == NOT_RUN else judgement.data
+        counts.setdefault(key, dict.fromkeys(VERDICTS, 0))[judgement.verdict] += 1
+    return counts
+
+
+def to_csv(judgements: Iterable[Judgement]) -> str:
+    """claims.csv."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for j in judgements:
+        claim = j.claim
+        line = [claim.id, claim.place, claim.quote, claim.paper, j.verdict, j.data, j.measured, j.short]
+        line += ["; ".join(j.also), j.partial, "; ".join(j.notes), j.reason, " ".join(claim.items), j.command]
+        writer.writerow(line)
+    return text.getvalue()

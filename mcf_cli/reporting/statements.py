@@ -1,0 +1,79 @@
+"""The questions that a claim can ask of what is no test error: times, bounds, leave-one-out."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pandas as pd
+
+from mcf_cli.reporting.comparisons import Methods, NotEnough, Words
+from mcf_cli.reporting.predicates import Finding, Predicate
+from mcf_cli.reporting.series import dataset_label
+
+
+class RatioNear(Predicate):
+    """A gradient costs about ``paper`` plain ones: the mean ratio is within a factor of ``factor``."""
+
+    metric: ClassVar[str | None] = "gradient_ratio"
+    method: Methods
+    paper: float
+    factor: float
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        frame = self.method.rows(rows)
+        if frame.empty:
+            raise NotEnough("no measured times")
+        each = frame.groupby("dataset", sort=False)["value"].mean()
+        value = each.mean()
+        listed = ", ".join(f"{dataset_label(name, '')} {ratio:.1f}" for name, ratio in each.items())
+        words = f"{value:.1f} times a plain gradient ({listed})"
+        near = self.paper / self.factor <= value <= self.paper * self.factor
+        return Finding(near, words, "cheaper than stated" if value < self.paper else "dearer than stated")
+
+
+class BoundsLieAbove(Predicate):
+    """Every bound lies on or above the expected loss, at every margin."""
+
+    metric: ClassVar[str | None] = None
+    lowest_below_jensen: bool = (
+        False  # asks instead: the lowest bound never above Jensen's, somewhere below it
+    )
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        keys = ["q", "margin"]
+        bounds, exact = rows[rows["metric"] == "bound"], rows[rows["metric"] == "expected_loss"]
+        if bounds.empty or exact.empty:
+            raise NotEnough("bounds or expected losses are missing")
+        if self.lowest_below_jensen:
+            return self._tightened(bounds, keys)
+        joined = bounds.merge(exact[[*keys, "value"]], on=keys, suffixes=("", "_exact"))
+        below = int((joined["value"] < joined["value_exact"] - 1e-12).sum())
+        words = f"{len(joined) - below} of {len(joined)} points on or above the exact expectation"
+        return Finding(below == 0, words, f"{below} points below")
+
+    def _tightened(self, bounds: pd.DataFrame, keys: list[str]) -> Finding:
+        lowest = bounds.groupby(keys)["value"].min()
+        jensen = bounds[bounds["lam"] == 0].groupby(keys)["value"].min()
+        gain = (jensen - lowest.reindex(jensen.index)).dropna()
+        if gain.empty:
+            raise NotEnough("Jensen's bound (lambda = 0) is missing")
+        words = f"tighter at {int((gain > 1e-12).sum())} of {len(gain)} margins, by up to {gain.max():.2f}"
+        return Finding(bool((gain >= 0).all() and gain.max() > 1e-12), words, "nowhere tighter")
+
+
+class GapBelow(Predicate):
+    """A measured gap stays below ``limit`` under every corruption named."""
+
+    metric: ClassVar[str | None] = "largest_gap_paper"
+    corruptions: Words
+    limit: float
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        worst = (
+            rows[rows["corruption"].isin(self.corruptions)].groupby("corruption", sort=True)["value"].max()
+        )
+        if worst.empty:
+            raise NotEnough("no measured gaps")
+        words = "largest gap to refitting: " + ", ".join(f"{name} {gap:.2g}" for name, gap in worst.items())
+        wrong = [name for name, gap in worst.items() if gap >= self.limit]
+        return Finding(not wrong, words, f"not exact under {', '.join(wrong)}")

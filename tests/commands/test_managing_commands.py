@@ -1,0 +1,166 @@
+"""status, report, clean, config, completion, reproduce: and what happens when things go wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcf_cli.experiments.store import Store
+
+ROOT = Path(__file__).parents[2]
+ONE = ["sweep-q", "--dataset", "builtin-digits", "--loss", "quadratic", "--corruption", "blankout"]
+ONE += ["--set", "select.l2=[0.01,0.1]", "--set", "select.by=holdout"]
+FAILING = """\
+item: failing
+datasets: [builtin-digits]
+evaluation: {protocol: learning-curve, sizes: [5, 60], test: 50}
+grid: [{loss: quadratic, corruption: none}]
+select: {l2: [0.1, 1], folds: 10}
+"""
+
+
+def test_a_failing_trial_is_shown_the_exit_code_is_1_and_status_remembers(mcf, tmp_path):
+    config = tmp_path / "failing.yaml"
+    config.write_text(FAILING)
+    result = mcf("learning-curve", "--config", config)
+    assert result.code == 1
+    assert "10 folds need at least as many rows" in result.err
+    assert "PARTIAL 1/2" in result.out
+    status = mcf("status")
+    assert status.code == 1
+    assert "2 trials: 1 done, 1 failed, 0 missing" in status.out
+    assert "10 folds need at least as many rows" in status.out
+    again = mcf("learning-curve", "--config", config)
+    assert again.code == 1
+    assert "1 to run" in again.err
+
+
+def test_status_of_a_complete_run_is_0_and_report_rebuilds_its_files(mcf, tmp_path):
+    mcf(*ONE, "--q", "0,0.5", "--out", "here")
+    assert mcf("status", "--out", "here").code == 0
+    folder = tmp_path / "here" / "sweep-q"
+    before = {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".csv", ".md", ".png")
+    }
+    for path in folder.iterdir():
+        path.unlink()
+    assert mcf("report", "--out", "here").code == 0
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_clean_forgets_so_that_the_next_run_starts_anew(mcf):
+    mcf(*ONE, "--q", "0.5")
+    assert "1 done" in mcf(*ONE, "--q", "0.5", "--dry-run").out
+    assert mcf("clean", "sweep", "--yes").code == 2
+    assert mcf("clean", "sweep-q", "--yes").code == 0
+    assert "0 done, 1 to run" in mcf(*ONE, "--q", "0.5", "--dry-run").out
+
+
+def test_a_second_run_on_the_same_folder_is_refused(mcf, tmp_path):
+    with Store(tmp_path / "here", "sweep-q").writing():
+        result = mcf(*ONE, "--q", "0.5", "--out", "here")
+    assert result.code == 2
+    assert "is being written by process" in result.err
+    assert mcf(*ONE, "--q", "0.5", "--out", "here").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sweep-q", "--config", "nowhere.yaml"], ["nowhere.yaml", "cannot be read"]),
+        (["sweep-q", "--set", "selct.folds=3"], ["--set selct.folds=3", "`select`"]),
+        (["sweep-q", "--q", "1.5"], ["--q", "[0, 1)"]),
+        (["sweep-q", "--q", "much"], ["'much'", "0:0.9:0.1"]),
+        (["sweep-q", "--loss", "hinge"], ["holds no hinge"]),
+        (["sweep-q", "--dataset", "builtin-digit"], ["--datasets", "builtin-digits"]),
+        (["sweep-q", "--dataset", "nowhere.csv"], ["nowhere.csv"]),
+        (["sweep-q", "--profile", "smok"], ["`smoke`"]),
+        (["nightmare", "--deletion", "1"], ["evaluation.deletion", "[0, 1)"]),
+        (["sweep-q", "--scheduler", "tcp://127.0.0.1:9", "--engine", "serial"], ["--scheduler"]),
+        (["train", "--dataset", "builtin-digits", "--dataset", "builtin-topics"], ["one model"]),
+        (["reproduce", "fig33", "--configs", ROOT / "configs"], ["fig33", "`fig3`"]),
+        (["predict", "--model", "nowhere.npz", "--data", "builtin-digits"], ["nowhere.npz", "mcf train"]),
+    ],
+    ids=lambda value: " ".join(map(str, value[:3])) if isinstance(value, list) else None,
+)
+def test_bad_usage_is_exit_code_2_and_at_most_two_lines_before_any_fit(arguments, words, mcf, tmp_path):
+    result = mcf(*arguments)
+    assert result.code == 2
+    message = result.err.split("Error: ")[-1]
+    assert message.count("\n") <= 2
+    for word in words:
+        assert word in message
+    assert not (tmp_path / "results").exists()
+
+
+def test_config_init_check_and_schema(mcf, tmp_path):
+    assert mcf("config", "init", "start.yaml").code == 0
+    assert mcf("config", "init", "start.yaml").code == 2
+    checked = mcf("config", "check", "start.yaml")
+    assert checked.code == 0
+    assert "is valid: 33 trials" in checked.out
+    assert "builtin-reviews exponential blankout q=0.3" in checked.out
+    assert json.loads(mcf("config", "schema").out)["title"] == "Config"
+
+
+def test_every_paper_item_plans_in_every_profile(mcf):
+    for profile in ("smoke", "quick", "paper"):
+        result = mcf("reproduce", "--configs", ROOT / "configs", "--profile", profile, "--dry-run")
+        assert result.code == 0, result.err
+        assert "11 items" in result.err
+
+
+def test_reproduce_runs_the_items_it_is_asked_for(mcf, tmp_path):
+    result = mcf("reproduce", "fig1", "loo", "--configs", ROOT / "configs", "--profile", "smoke")
+    assert result.code == 0, result.err
+    folder = tmp_path / "results" / "demo"
+    assert (folder / "fig1" / "figure.svg").exists()
+    assert (folder / "loo" / "table.md").exists()
+
+
+def test_the_shell_completes_commands(mcf):
+    assert "_MCF_COMPLETE=bash_source mcf" in mcf("completion", "bash").out
+    environment = {**os.environ, "_MCF_COMPLETE": "bash_complete", "COMP_WORDS": "mcf sw", "COMP_CWORD": "1"}
+    code = "from mcf_cli.commands.main import main; main(prog_name='mcf')"
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "sweep-q" in result.stdout
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
+    """The sweep would take far longer than the test: it ends because it is told to."""
+    command = [
+        sys.executable,
+        "-m",
+        "mcf_cli",
+        "sweep-q",
+        "--dataset",
+        "builtin-topics",
+        "--q",
+        "0:0.99:0.001",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if line.startswith("[1/"):
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert "go on with: mcf sweep-q --dataset builtin-topics" in rest
+    assert "Traceback" not in rest
+    assert len(Store(tmp_path / "results/scratch", "sweep-q").records()) >= 1
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from mcf_cli.commands.main import run\ntry: run(['--help'])\nexcept SystemExit: pass\n"
+    )
+    code += "heavy = {'numpy', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'pydantic', 'yaml', 'rich'}\n"
+    code += "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,118 @@
+"""Every running command works bare on built-in data, says so, and follows the shared options."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+SMALL = ["--set", "select.l2=[0.01,0.1]", "--set", "select.by=holdout", "--set", "fit.max_iter=30"]
+BARE = {
+    "sweep-q": ["--q", "0,0.5", "--loss", "quadratic", "--loss", "logistic", *SMALL],
+    "nightmare": [
+        "--deletion",
+        "0.5",
+        "--loss",
+        "quadratic",
+        "--loss",
+        "hinge",
+        "--set",
+        "evaluation.train=150",
+    ],
+    "learning-curve": ["--sizes", "50,100", "--repeats", "2", "--loss", "quadratic", *SMALL],
+    "explicit": ["--copies", "1,2", "--set", "evaluation.train=60", *SMALL],
+    "table": ["--loss", "quadratic", *SMALL],
+}
+FILES = {"rows.csv", "table.csv", "table.md", "figure.png", "figure.svg", "config.yaml", "environment.json"}
+
+
+@pytest.mark.parametrize("command", BARE)
+def test_a_bare_command_runs_on_built_in_data_and_says_so_everywhere(command, mcf, tmp_path):
+    result = mcf(command, *BARE[command])
+    assert result.code == 0, result.err
+    assert "built-in data, not the paper's" in result.err
+    assert "built-in data" in result.out
+    folder = tmp_path / "results" / "scratch" / command
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert "built-in data" in (folder / "table.md").read_text()
+    rows = list(csv.DictReader((folder / "rows.csv").open()))
+    assert {row["data_source"] for row in rows} == {"builtin"}
+    assert all(row["status"] == "ok" for row in rows)
+    with Image.open(folder / "figure.png") as image:
+        assert min(image.size) > 300
+
+
+def test_bounds_needs_no_data_and_every_bound_lies_above_the_expectation(mcf, tmp_path):
+    assert mcf("bounds").code == 0
+    rows = list(csv.DictReader((tmp_path / "results/scratch/bounds/rows.csv").open()))
+    exact = {row["margin"]: float(row["value"]) for row in rows if row["metric"] == "expected_loss"}
+    bounds = [row for row in rows if row["metric"] == "bound"]
+    assert len(bounds) > 400
+    assert all(float(row["value"]) >= exact[row["margin"]] - 1e-12 for row in bounds)
+
+
+def test_json_is_all_that_stdout_holds(mcf):
+    result = mcf("sweep-q", "--q", "0.5", "--loss", "quadratic", "--corruption", "blankout", "--json", *SMALL)
+    answer = json.loads(result.out)
+    assert answer["trials"] == {"expected": 1, "done": 1, "failed": 0}
+    assert answer["data"][0] == {"name": "builtin-reviews", "source": "builtin", "notes": []}
+    assert {row["metric"] for row in answer["rows"]} == {"test_error", "validation_error", "objective"}
+
+
+def test_quiet_says_nothing(mcf):
+    result = mcf(
+        "sweep-q", "--q", "0.5", "--loss", "quadratic", "--corruption", "blankout", "--quiet", *SMALL
+    )
+    assert (result.code, result.out, result.err) == (0, "", "")
+
+
+def test_dry_run_counts_and_runs_nothing(mcf, tmp_path):
+    some = ["sweep-q", "--loss", "quadratic", "--corruption", "blankout", *SMALL]
+    assert "4 trials: 0 done, 4 to run" in mcf(*some, "--q", "0:0.6:0.2", "--dry-run").out
+    assert not (tmp_path / "results").exists()
+    mcf(*some, "--q", "0,0.2,0.4")
+    result = mcf(*some, "--q", "0:0.6:0.2", "--dry-run")
+    assert "4 trials: 3 done, 1 to run, about" in result.out
+
+
+def test_own_csv_goes_through_sweep_train_and_predict(mcf, tmp_path):
+    data = tmp_path / "mine.csv"
+    lines = [f"{k % 7},{k % 3},{(k * 5) % 11},{'yes' if k % 7 > 3 else 'no'}" for k in range(120)]
+    data.write_text("a,b,c,label\n" + "\n".join(lines) + "\n")
+    assert mcf("sweep-q", "--dataset", data, "--q", "0,0.3", "--loss", "quadratic", *SMALL).code == 0
+    trained = mcf("train", "--dataset", data, "--loss", "logistic", "--q", "0.1,0.3", *SMALL)
+    assert trained.code == 0, trained.err
+    folder = tmp_path / "results/scratch/train"
+    assert {"model.npz", "metrics.json", "config.yaml"} <= {path.name for path in folder.iterdir()}
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["data_source"] == "user"
+    assert metrics["test_error"] < 0.2
+    predicted = mcf("predict", "--model", folder / "model.npz", "--data", data, "--probabilities")
+    assert predicted.code == 0, predicted.err
+    answers = list(csv.DictReader(predicted.out.splitlines()))
+    assert {row["prediction"] for row in answers} == {"yes", "no"}
+    assert len(answers) == 120
+    assert all(
+        float(row["probability_no"]) + float(row["probability_yes"]) == pytest.approx(1) for row in answers
+    )
+
+
+def test_the_example_falls_back_to_built_in_data_and_says_so(mcf, tmp_path):
+    example = Path(__file__).parents[2] / "configs" / "examples" / "amazon-books.yaml"
+    fast = ["--set", "select.q=[0.5]", "--set", "select.l2=[0.01]", "--set", "fit.max_iter=30"]
+    result = mcf("train", "--config", example, *fast)
+    assert result.code == 0, result.err
+    assert "amazon-books is not on this machine" in result.err
+    assert "builtin-reviews (builtin data)" in result.out
+    metrics = json.loads((tmp_path / "results/scratch/amazon-books/metrics.json").read_text())
+    assert metrics["data_source"] == "builtin"
+
+
+def test_the_trained_model_has_the_error_that_its_trial_reported(mcf, tmp_path):
+    mcf("train", "--dataset", "builtin-digits", "--loss", "quadratic", "--q", "0.2,0.4", *SMALL)
+    folder = tmp_path / "results/scratch/train"
+    metrics = json.loads((folder / "metrics.json").read_text())
+    rows = list(csv.DictReader((folder / "rows.csv").open()))
+    reported = next(float(row["value"]) for row in rows if row["metric"] == "test_error")
+    assert metrics["test_error"] == reported
