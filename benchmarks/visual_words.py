@@ -4,8 +4,8 @@
     python -m benchmarks.visual_words --images 60000 --rounds 20   # everything, nothing estimated
 
 The bare products are float32 patches (676 x 147 an image) times a codebook of 2,048 words, into a buffer that
-is reused: no patches are cut out, nothing is normalised, no maximum is taken. The words are always learnt from
-the full number of patches and images; a short run does fewer rounds, counts fewer images and scales both up.
+is reused: no patches are cut out, nothing is normalised, no maximum is taken. The words are learnt from the
+full number of patches and images; a short run does fewer rounds, counts fewer images and scales both up.
 """
 
 import argparse

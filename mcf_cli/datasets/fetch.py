@@ -44,10 +44,14 @@ def get(
         for source in _sources(entry, form, kinds):
             report.say(f"{entry.name}: trying {source.label}")
             try:
-                return _obtain(entry, source, report, patience or Patience())
+                here = _obtain(entry, source, report, patience or Patience())
             except SourceFailed as error:
                 report.say(f"  {error}")
                 failures.append(f"  {source.label}: {error}")
+            else:
+                for part in home.partial_folder(entry.name).glob("*.part"):
+                    forget(part)  # of sources that failed before: nobody will resume it
+                return here
     raise McfError(_all_failed(entry, form, failures))
 
 

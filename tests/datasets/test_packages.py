@@ -60,6 +60,8 @@ def install_npm(folder: Path, script: str, monkeypatch) -> None:
     ("script", "words"),
     [
         ("import sys; sys.exit('npm error code E404')", "npm failed: npm error code E404"),
+        ("import sys; sys.exit('npm error code ENOTFOUND')", "registry cannot be reached: no network?"),
+        ("import sys; sys.exit('npm error code ENOSPC')", "cannot write to"),
         ("pass", "npm failed: it said nothing"),
         ("open('x.tgz', 'wb').write(b'no archive at all')", "holds nothing that is known"),
         (
@@ -76,7 +78,7 @@ def install_npm(folder: Path, script: str, monkeypatch) -> None:
             "is refused",
         ),
     ],
-    ids=["error", "silence", "garbage", "other data", "hostile"],
+    ids=["error", "no network", "full disk", "silence", "garbage", "other data", "hostile"],
 )
 def test_a_client_that_delivers_something_else_is_one_clear_error(
     tmp_path, monkeypatch, data_home, script, words
