@@ -231,7 +231,7 @@ def _readings(
         return
     if (rows["penalty"] == "l1").any():
         yield BETTER_PENALTY, (predicate, _with_better_penalty(judged))
-    if weak is not None and len(weak):
+    if weak is not None and set(judged["dataset"]) <= set(weak["dataset"]):
         replaced = pd.concat([judged[~_is_plain(judged)], weak[_is_plain(weak)]], ignore_index=True)
         yield WEAK, (predicate, replaced)
 

@@ -207,6 +207,16 @@ def test_a_gain_over_a_weak_plain_model_only_is_reported_as_that(tmp_path):
     assert any("under-regularised" in words and "holds only so" in words for words in judgement.also)
 
 
+def test_a_weak_plain_model_of_another_training_size_is_no_opponent(tmp_path):
+    rows = made_up_rows.learning_curve(datasets=(("dmoz", "substitute"),))
+    weak = made_up_rows.q_sweep(datasets=("dmoz",))
+    check = {"below_at_every_level": {"method": POISSON, "level": "train_size"}}
+    claim = {"items": ["fig5"], "data": ["dmoz"], "check": check}
+    judgement = judged(tmp_path, claim, {"fig5": (rows, {}), "weak": (weak, {})}, weak_baselines=["weak"])
+    assert judgement.verdict == HOLDS
+    assert judgement.also == ()
+
+
 def test_the_better_of_two_penalties_is_chosen_on_validation_rows(tmp_path):
     common = {"dataset": "mnist", "deletion": 0.5, "loss": "logistic"}
     plain = {"l2": (0.40, 0.30), "l1": (0.20, 0.50)}  # validation and test error: l1 wins the first
