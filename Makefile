@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint bench clean
+.PHONY: help install demo test quick data reproduce-all report bench lint clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -17,8 +17,27 @@ $(VENV)/ready: pyproject.toml
 
 install: $(VENV)/ready  ## create .venv with mcf and its development tools
 
+demo: $(VENV)/ready  ## every paper item on built-in data, with the report: about two minutes
+	$(BIN)/mcf reproduce --profile smoke --jobs 0 --out results/demo
+	$(BIN)/mcf report --out results/demo
+
 test: $(VENV)/ready  ## run the test suite
 	$(BIN)/python -m pytest
+
+data: $(VENV)/ready  ## get every data set that can be had; what cannot is replaced and marked
+	-$(BIN)/mcf data get --all
+
+quick: data  ## every item on real data with reduced grids: about 15 minutes
+	$(BIN)/mcf reproduce --profile quick --jobs 0 --out results/quick
+	$(BIN)/mcf report --out results/quick
+
+reproduce-all: data  ## the whole paper at full scale, into results/: hours; the same command resumes
+	$(BIN)/mcf reproduce --profile paper --jobs 0 --out results --dry-run
+	$(BIN)/mcf reproduce --profile paper --jobs 0 --out results
+	$(BIN)/mcf report --out results
+
+report: $(VENV)/ready  ## tables, figures and report of what is in results/
+	$(BIN)/mcf report --out results
 
 lint: $(VENV)/ready  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -22,10 +22,9 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
 def list_(as_json: bool) -> None:
     """What is here, where it came from, how large it is and whether it is verified."""
-    from mcf_cli.datasets import home, registry
-    from mcf_cli.datasets.catalogue import catalogue
+    from mcf_cli.datasets import home, registry, verify
 
-    records = catalogue(registry.entries())
+    records = verify.catalogue(registry.entries())
     if as_json:
         click.echo(json.dumps(records, indent=1))
         return
@@ -88,21 +87,24 @@ def import_(path: Path) -> None:
 
 @command.command("verify")
 @click.argument("names", nargs=-1)
-def verify(names: tuple[str, ...]) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Everything that was found, as JSON.")
+def verify(names: tuple[str, ...], as_json: bool) -> None:
     """Read every file again and compare its checksum. Exits with 1 if a named data set is missing."""
     from mcf_cli.datasets import registry
-    from mcf_cli.datasets.catalogue import catalogue
+    from mcf_cli.datasets.verify import catalogue
 
     records = catalogue(registry.entries(names), again=True)
-    for record in records:
-        for form in record["forms"]:
+    found = [(record["name"], form) for record in records for form in record["forms"]]
+    if as_json:
+        click.echo(json.dumps(records, indent=1))
+    else:
+        for name, form in found:
             if form["state"] != "missing":
-                click.echo(f"{record['name']} " + _form_line(form))
-    problems = [
-        form["problem"] for record in records for form in record["forms"] if form["state"] == "damaged"
-    ]
-    if problems:
-        raise McfError("; ".join(problems) + ".\nRun `mcf data get NAME` to replace it.")
+                click.echo(f"{name} {_form_line(form)}")
+    damaged = [(name, form["problem"]) for name, form in found if form["state"] == "damaged"]
+    if damaged:
+        commands = ", ".join(dict.fromkeys(f"`mcf data get {name}`" for name, _ in damaged))
+        raise McfError("; ".join(problem for _, problem in damaged) + f".\nRun {commands} to replace it.")
     missing = [record["name"] for record in records if not record["here"]]
     if missing:
         click.echo(f"not here: {', '.join(missing)}", err=True)
@@ -111,15 +113,19 @@ def verify(names: tuple[str, ...]) -> None:
 
 @command.command("info")
 @click.argument("name")
+@click.option("--form", help="A certain form of the data set, as `mcf data list` names it.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw examples or top words into this file.")
-def info(name: str, plot: Path | None) -> None:
-    """Shape, class balance, sparsity, values and a few examples of a data set."""
+@click.option("--json", "as_json", is_flag=True, help="What can be counted, as JSON.")
+def info(name: str, form: str | None, plot: Path | None, as_json: bool) -> None:
+    """Shape, class balance, sparsity, values and a few examples of a data set, or of a file of your own."""
     from mcf_cli.datasets import info as about
+    from mcf_cli.datasets import load
 
-    click.echo(about.describe(name))
+    data = load(name, **({"form": form} if form else {}))
+    click.echo(json.dumps(about.facts(data), indent=1) if as_json else about.describe(data))
     if plot is not None:
-        about.plot(name, plot)
-        click.echo(f"wrote {plot}")
+        about.plot(data, plot)
+        click.echo(f"wrote {plot}", err=True)
 
 
 def _form_line(form: dict) -> str:

@@ -13,8 +13,8 @@ _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer 
 _LOG_1_5 = 0.4054651081081644
 _BLOCK = 512
 
-# No reassociation: r = x - k ln 2 in two parts has to stay in two parts.
-_FAST = {"contract", "nsz", "arcp"}
+# No reassociation: r = x - k ln 2 in two parts has to stay in two parts. Weights and data are finite.
+_FAST = {"contract", "nsz", "arcp", "nnan", "ninf"}
 
 
 @njit(fastmath=_FAST, error_model="numpy", cache=True)
@@ -67,20 +67,25 @@ def blankout_table(
     n_pairs, width = table.shape
     each = 0 if len(shift) == 1 else 1
     rows = max(1, _BLOCK // width)
-    z = np.empty(rows * width)
-    value = np.empty(rows * width)
-    rate = np.empty(rows * width)
+    z = np.empty((rows, width))
+    value = np.empty((rows, width))
+    rate = np.empty((rows, width))
     for start in range(0, n_pairs, rows):
-        end = min(n_pairs, start + rows)
-        n = 0
-        for i in range(start, end):
-            for j in range(width):
-                z[n] = T[feature[i], j] * u_per_t[i] + shift[i * each]
-                n += 1
-        _softplus_sigmoid(z, value, rate, n)
-        n = 0
-        for i in range(start, end):
-            for j in range(width):
-                table[i, j] = value[n] + log_q[i * each]
-                slope[i, j] = rate[n] * u_per_t[i]
-                n += 1
+        n = min(rows, n_pairs - start)
+        if width == 1:  # a loop of one turn inside the loop would cost as much as the work
+            for i in range(n):
+                z[i, 0] = T[feature[start + i], 0] * u_per_t[start + i] + shift[(start + i) * each]
+        else:
+            for i in range(n):
+                for j in range(width):
+                    z[i, j] = T[feature[start + i], j] * u_per_t[start + i] + shift[(start + i) * each]
+        _softplus_sigmoid(z.ravel(), value.ravel(), rate.ravel(), n * width)
+        if width == 1:
+            for i in range(n):
+                table[start + i, 0] = value[i, 0] + log_q[(start + i) * each]
+                slope[start + i, 0] = rate[i, 0] * u_per_t[start + i]
+        else:
+            for i in range(n):
+                for j in range(width):
+                    table[start + i, j] = value[i, j] + log_q[(start + i) * each]
+                    slope[start + i, j] = rate[i, j] * u_per_t[start + i]

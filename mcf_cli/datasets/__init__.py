@@ -55,13 +55,13 @@ def load(name: str, **options: Any) -> Dataset:
         from mcf_cli.datasets import builtin
 
         return _call(name, builtin.GENERATORS[name], (), options)
-    from mcf_cli.datasets import userfile
+    from mcf_cli.datasets import registry, userfile
 
     if userfile.file_format(name):
         return _call(name, userfile.load, (name,), options)
     raise McfError(
-        f"there is no data set {name!r}: choose one of {', '.join(names())},\n"
-        "or give a file that ends in .svmlight, .csv or .npz"
+        f"no data set is called {name!r}; {registry.nearest(name, names())}.\n"
+        "A file of your own must end in .svmlight, .csv or .npz (.gz or .xz may follow)."
     )
 
 

@@ -1,5 +1,6 @@
 """Features that cost time to compute, kept below MCF_DATA_HOME/derived under a key of all they depend on."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,8 +16,8 @@ Arrays = dict[str, np.ndarray]
 
 
 def derived_path(name: str, key: str) -> Path:
-    """Where the result with that key is kept; the folder exists or an McfError says why not."""
-    return home.make_folder(home.data_home() / "derived") / f"{name}-{key[:16]}"
+    """Where the result with that key is kept; the folder above it need not exist."""
+    return home.data_home() / "derived" / f"{name}-{key[:16]}"
 
 
 def load_arrays(path: Path) -> Arrays | None:
@@ -31,6 +32,7 @@ def load_arrays(path: Path) -> Arrays | None:
 
 def save_arrays(path: Path, arrays: Arrays) -> None:
     """Keep arrays in one .npz file, which appears whole or not at all."""
+    home.make_folder(path.parent)
     try:
         with home.atomic_file(path) as stream:
             np.savez(stream, **arrays)
@@ -48,13 +50,14 @@ class Documents(NamedTuple):
 
 
 def cached_documents(name: str, key: str, count: Callable[[], Documents]) -> Documents:
-    """The documents kept under a key, or counted now and kept."""
+    """The documents kept under a key, or counted now and kept, unless the data home is read-only or full."""
     path = derived_path(name, key).with_suffix(".npz")
     stored = load_arrays(path)
     if stored is not None:
         return _documents(stored)
     documents = count()
-    save_arrays(path, _arrays(documents))
+    with contextlib.suppress(McfError):
+        save_arrays(path, _arrays(documents))
     return documents
 
 

@@ -40,11 +40,11 @@ class File:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a loader must find: examples, classes, features (None where a loader's options decide)."""
+    """What a loader must find with its default options: examples, classes, features."""
 
     examples: int
     classes: int
-    features: int | None
+    features: int
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,12 @@ class Download:
 
     form: str
     urls: tuple[str, ...]
+    kind = "web"
+
+    @property
+    def label(self) -> str:
+        first = self.urls[0]
+        return first if len(self.urls) == 1 else first.rsplit("/", 1)[0] + "/"
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,14 @@ class Package:
     version: str
     convert: str = ""  # the function in convert.py that turns its members into canonical files
 
+    @property
+    def kind(self) -> str:
+        return self.client
+
+    @property
+    def label(self) -> str:
+        return f"{self.client} {self.name}{'@' if self.client == 'npm' else '=='}{self.version}"
+
 
 @dataclass(frozen=True)
 class Mirror:
@@ -83,8 +97,14 @@ class Mirror:
 
     form: str
     base: str
+    kind = "mirror"
+
+    @property
+    def label(self) -> str:
+        return f"{self.base} ({self.form})"
 
 
+# Each has a `kind` by which the user may choose it and a `label` by which the user is told of it.
 Source = Download | Package | Mirror
 
 

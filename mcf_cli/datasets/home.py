@@ -1,10 +1,14 @@
-"""Where data lies: a folder a data set below ``MCF_DATA_HOME``, and stamps that say what was verified."""
+"""Where data lies: a folder a data set below ``MCF_DATA_HOME``.
+
+Stamps say what was verified; a lock lets one process at a time change a data set.
+"""
 
 import contextlib
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +18,7 @@ from mcf_cli.errors import McfError
 SUFFIXES = ("", ".gz", ".xz")
 STAMPS = ".verified.json"
 PARTIAL = ".partial"
+WORK = "work-"  # the prefix of temporary folders below .partial
 
 
 def data_home() -> Path:
@@ -106,3 +111,58 @@ def write_stamp(path: Path, **facts: str) -> dict:
     with contextlib.suppress(OSError), atomic_file(path.parent / STAMPS) as handle:
         handle.write(json.dumps(kept, indent=1, sort_keys=True).encode())
     return stamp
+
+
+def _lock(handle: IO[bytes], *, wait: bool) -> bool:
+    """Take the operating system's lock on an open file: it goes when its owner dies, however that happens."""
+    try:
+        import fcntl
+    except ImportError:
+        return _lock_windows(handle, wait=wait)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lock_windows(handle: IO[bytes], *, wait: bool) -> bool:
+    import msvcrt
+
+    while True:
+        try:
+            msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            if not wait:
+                return False
+        else:
+            return True
+
+
+@contextlib.contextmanager
+def locked(dataset: str, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+    """Hold the lock of a data set, waiting for another process if there is one.
+
+    Whoever holds it may remove what a killed process left behind, except downloads that can be resumed.
+    """
+    partial = partial_folder(dataset)
+    with open(partial / "lock", "ab") as handle:
+        if not _lock(handle, wait=False):
+            say(f"{dataset}: another mcf process is at work on it; waiting")
+            _lock(handle, wait=True)
+        for leftover in leftovers(dataset):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    leftover.unlink()
+        yield
+
+
+def leftovers(dataset: str) -> list[Path]:
+    """What a killed process left behind and nobody needs; downloads that can be resumed are not among it."""
+    folder = dataset_folder(dataset)
+    partial = folder / PARTIAL
+    orphans = [path for path in partial.glob("*.part.json") if not path.with_suffix("").exists()]
+    temporary = (*folder.glob(f".{STAMPS}.*"), *partial.glob(".*.part.json.*"), *partial.glob(f"{WORK}*"))
+    return [*temporary, *orphans]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from mcf_cli.datasets import archives, home, locking, registry, verify
+from mcf_cli.datasets import archives, home, registry, verify
 from mcf_cli.datasets.archives import BadFile
 from mcf_cli.datasets.entry import Content, Entry, File
 from mcf_cli.errors import McfError
@@ -204,7 +204,7 @@ def put_in_place(
 @contextlib.contextmanager
 def work_folder(dataset: str) -> Iterator[Path]:
     """A temporary folder on the disk of the data home."""
-    with tempfile.TemporaryDirectory(dir=home.partial_folder(dataset), prefix=locking.WORK) as folder:
+    with tempfile.TemporaryDirectory(dir=home.partial_folder(dataset), prefix=home.WORK) as folder:
         yield Path(folder)
 
 
@@ -246,7 +246,7 @@ def import_path(
     taken: dict[str, list[Path]] = {}
     for entry in entries:
         if contents_of(entry) & findings.places.keys():
-            with full_disk_explained(), locking.locked(entry.name, say):
+            with full_disk_explained(), home.locked(entry.name, say):
                 try:
                     taken[entry.name] = place_all(findings, entry, f"import {path}", say)
                 except BadFile as error:  # it changed while we were reading it

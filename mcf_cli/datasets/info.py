@@ -7,24 +7,30 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets import load
+from mcf_cli.datasets import load, verify
 from mcf_cli.datasets.dataset import Dataset
 
 EXAMPLES = 3
 SAMPLE = 20_000_000
 SHADES = " .:-=+*#%@"
+ANONYMOUS = ("matrix", "svmlight")  # forms whose columns have no names
 
 
-def describe(name: str, **options: Any) -> str:
-    """A page of text about a data set, for a terminal."""
-    return render(load(name, **options))
-
-
-def plot(name: str, path: Path, **options: Any) -> None:
+def plot(dataset: Dataset, path: Path) -> None:
     """Draw digits, images, motifs or the top words of each class into a file."""
     from mcf_cli.datasets import pictures
 
-    pictures.draw(load(name, **options), path)
+    pictures.draw(with_words(dataset), path)
+
+
+def with_words(dataset: Dataset) -> Dataset:
+    """The data itself, or, where its columns have no names, a form that has words if one is here."""
+    if dataset.feature_names or dataset.source == "user":
+        return dataset
+    for here in verify.forms_here(dataset.name):
+        if here.form.name not in ANONYMOUS:
+            return load(dataset.name, form=here.form.name)
+    return dataset
 
 
 def facts(dataset: Dataset) -> dict[str, Any]:
@@ -106,8 +112,8 @@ def _letters(picture: np.ndarray) -> str:
     return "\n".join("".join(SHADES[shade] * 2 for shade in row) for row in shades)
 
 
-def render(dataset: Dataset) -> str:
-    """The page of text that `mcf data info` prints."""
+def describe(dataset: Dataset) -> str:
+    """A page of text about a data set, for a terminal."""
     from rich.console import Console, Group
 
     console = Console(width=100, highlight=False, markup=False, force_terminal=False)
@@ -160,9 +166,11 @@ def _bars(title: str, amounts: dict[str, float], shown: int = 20) -> Any:
 
 
 def _examples(dataset: Dataset) -> Any:
-    table = _two_columns("\nexamples")
-    for code in range(min(EXAMPLES, len(dataset.class_names))):
-        rows = np.flatnonzero(dataset.y == code)
+    worded = with_words(dataset)
+    other = "" if worded is dataset else f" (from another form: {', '.join(worded.notes)})"
+    table = _two_columns(f"\nexamples{other}")
+    for code, class_name in enumerate(worded.class_names[:EXAMPLES]):
+        rows = np.flatnonzero(worded.y == code)
         if len(rows):
-            table.add_row(dataset.class_names[code], example_text(dataset, int(rows[0])))
+            table.add_row(class_name, example_text(worded, int(rows[0])))
     return table

@@ -28,12 +28,6 @@ def fetch_package(package: Package, folder: Path) -> Path:
     return archives[0]
 
 
-def describe(package: Package) -> str:
-    """How a package is named to the user."""
-    separator = "@" if package.client == "npm" else "=="
-    return f"{package.client} {package.name}{separator}{package.version}"
-
-
 def _npm(package: Package, folder: Path) -> list[str]:
     npm = shutil.which("npm")
     if npm is None:
@@ -69,8 +63,13 @@ def _pip_command() -> list[str]:
     return [pip]
 
 
+_UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "connection broken by")
+
+
 def _last_words(text: str) -> str:
     """The line of a client's complaint that says most in least."""
+    if any(sign in text for sign in _UNREACHABLE):
+        return "its package registry cannot be reached: no network?"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() and "debug" not in line.lower()]
     return (errors or lines or ["it said nothing"])[0][:160]

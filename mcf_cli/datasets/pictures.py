@@ -14,11 +14,11 @@ from mcf_cli.errors import McfError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CLASSES, ACROSS, TOP = (
-    12,
-    10,
-    10,
-)  # the most that one picture shows: classes, examples of a class, words of a class
+# The most that one picture shows: classes, examples of a class, words of a class.
+CLASSES, ACROSS, TOP = 12, 10, 10
+TITLE = 30  # letters that fit above a panel
+RARE = 0.001  # symbols less common than this share are counted in a note, not drawn
+BLUE = "#4477aa"
 
 
 def draw(dataset: Dataset, path: Path) -> None:
@@ -30,8 +30,9 @@ def draw(dataset: Dataset, path: Path) -> None:
         figure = _motifs(dataset)
     else:
         figure = _top_words(dataset)
-    source = "" if dataset.source == "real" else f" ({dataset.source.upper()} data)"
-    figure.suptitle(f"{dataset.name}{source}", fontsize=12)
+    source = "" if dataset.source in ("real", "user") else f" ({dataset.source.upper()} data)"
+    notes = "".join(f"\n{note}" for note in dataset.notes)
+    figure.suptitle(f"{dataset.name}{source}{notes}", fontsize=10)
     kind = path.suffix.removeprefix(".").lower() or "png"
     if kind not in figure.canvas.get_supported_filetypes():
         raise McfError(f"cannot draw a {path.suffix} file: name it .png, .svg or .pdf")
@@ -96,19 +97,24 @@ def _motifs(dataset: Dataset) -> "Figure":
     """How often each symbol stands at each position, class by class."""
     from matplotlib.figure import Figure
 
-    symbols = [name[-1] for name in (dataset.feature_names or ())[: dataset.blocks]]
-    positions = dataset.X.shape[1] // dataset.blocks
-    figure = Figure(figsize=(10, 1.6 * len(dataset.class_names) + 0.8), layout="constrained")
+    blocks, names = dataset.blocks or 1, dataset.feature_names or ()
+    positions = dataset.X.shape[1] // blocks
+    overall = np.asarray(dataset.X.mean(axis=0)).reshape(positions, blocks).mean(axis=0)
+    drawn = np.flatnonzero(overall >= RARE)
+    rare = [names[k][-1] for k in np.flatnonzero((overall > 0) & (overall < RARE))]
+    figure = Figure(figsize=(8, 1.1 * len(dataset.class_names) + 0.9), layout="constrained")
     panels = figure.subplots(len(dataset.class_names), 1, sharex=True, squeeze=False).ravel()
     for code, axes in enumerate(panels):
-        shares = np.asarray(dataset.X[dataset.y == code].mean(axis=0)).reshape(positions, dataset.blocks)
+        inside = dataset.y == code
+        shares = np.asarray(dataset.X[inside].mean(axis=0)).reshape(positions, blocks)[:, drawn]
         picture = axes.imshow(shares.T, aspect="auto", cmap="Blues", vmin=0, vmax=1)
-        axes.set_yticks(range(len(symbols)), symbols, fontsize=7)
-        axes.set_title(dataset.class_names[code], fontsize=9, loc="left")
-    names = (dataset.feature_names or ())[:: dataset.blocks]
-    marks = range(0, positions, 5)
-    panels[-1].set_xticks(marks, [names[mark][:-1] for mark in marks])
-    panels[-1].set_xlabel("position")
+        axes.set_yticks(range(len(drawn)), [names[k][-1] for k in drawn], fontsize=8)
+        axes.set_title(f"{dataset.class_names[code]} ({inside.sum():,})", fontsize=9, loc="left")
+    labels = [name[:-1] for name in names[::blocks]]
+    marks = [k for k, label in enumerate(labels) if int(label) % 5 == 0]
+    panels[-1].set_xticks(marks, [labels[mark] for mark in marks], fontsize=8)
+    not_drawn = f" ({', '.join(rare)}, in fewer than {RARE:.1%} of the places, not drawn)" if rare else ""
+    panels[-1].set_xlabel(f"position, the junction between -1 and +1{not_drawn}", fontsize=8)
     figure.colorbar(picture, ax=list(panels), label="share of sequences", fraction=0.03)
     return figure
 
@@ -121,29 +127,44 @@ def _top_words(dataset: Dataset) -> "Figure":
     largest = np.sort(np.argsort(-sizes, kind="stable")[:CLASSES])
     across = min(4, len(largest))
     down = -(-len(largest) // across)
-    figure = Figure(figsize=(2.8 * across, 2.2 * down + 0.6), layout="constrained")
+    figure = Figure(figsize=(max(2.4 * across, 5), 1.9 * down + 1), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes, code in zip(panels, largest, strict=False):
         columns, strengths = top_columns(dataset, int(code))
-        axes.barh(range(len(columns)), strengths, color="#4477aa")
+        axes.barh(range(len(columns)), strengths, color=BLUE)
         axes.set_yticks(range(len(columns)), [column_name(dataset, k)[:18] for k in columns], fontsize=7)
         axes.invert_yaxis()
-        axes.set_xticks([])
-        axes.set_title(f"{dataset.class_names[code]} ({sizes[code]:,})", fontsize=8)
+        axes.tick_params(axis="x", labelsize=7)
+        axes.tick_params(axis="y", length=0)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.set_title(_panel_title(dataset.class_names[code], sizes[code]), fontsize=8)
     for axes in panels[len(largest) :]:
         axes.set_axis_off()
+    measure = "share of examples that have it" if sp.issparse(dataset.X) else "mean"
+    figure.supxlabel(f"z-score of the {measure}, in the class against elsewhere", fontsize=8)
     return figure
 
 
+def _panel_title(class_name: str, size: int) -> str:
+    """The end of a path of topics says most, so a long name loses its beginning."""
+    name = class_name.replace("_", " ")
+    count = f" ({size:,})"
+    if len(name) + len(count) > TITLE and "/" in name:
+        name = name.rsplit("/", 1)[1]
+    return name[: TITLE - len(count)] + count
+
+
 def top_columns(dataset: Dataset, code: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns that occur in a class more often than elsewhere, by the z-score of the two shares."""
+    """Columns that are more common (sparse data) or larger (dense) in a class than elsewhere, by z-score."""
+    values = (dataset.X != 0).astype(np.float64) if sp.issparse(dataset.X) else dataset.X
     inside = dataset.y == code
-    present = sp.csr_matrix(dataset.X != 0)
-    n_inside, n_outside = inside.sum(), (~inside).sum()
-    share_inside = np.asarray(present[inside].mean(axis=0)).ravel()
-    share_outside = np.asarray(present[~inside].mean(axis=0)).ravel() if n_outside else 0.0 * share_inside
-    overall = (n_inside * share_inside + n_outside * share_outside) / len(inside)
-    variance = overall * (1 - overall) * (1 / n_inside + 1 / max(n_outside, 1))
-    scores = (share_inside - share_outside) / np.sqrt(np.maximum(variance, 1e-12))
+    n_inside, n_outside = inside.sum(), max((~inside).sum(), 1)
+    means = np.asarray(values.mean(axis=0)).ravel()
+    squares = values.power(2) if sp.issparse(values) else values**2
+    variance = np.asarray(squares.mean(axis=0)).ravel() - means**2
+    mean_inside = np.asarray(values[inside].mean(axis=0)).ravel()
+    mean_outside = (len(inside) * means - n_inside * mean_inside) / n_outside
+    spread = np.sqrt(np.maximum(variance, 1e-12) * (1 / n_inside + 1 / n_outside))
+    scores = (mean_inside - mean_outside) / spread
     columns = np.argsort(-scores, kind="stable")[:TOP]
     return columns, scores[columns]

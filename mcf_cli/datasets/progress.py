@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 Advance = Callable[[int], None]
@@ -86,6 +87,26 @@ def reporter(quiet: bool = False) -> Silent:
     if quiet:
         return Silent()
     return Terminal() if sys.stderr.isatty() else Lines()
+
+
+def counter() -> Callable[[str, int, int], None]:
+    """Stage, share done and time left on standard error: a moving line on a terminal, else every quarter."""
+    began: dict[str, tuple[float, int]] = {}
+    quarters: dict[str, int] = {}
+    moving = sys.stderr.isatty()
+
+    def report(stage: str, done: int, total: int) -> None:
+        start, first = began.setdefault(stage, (time.monotonic(), done))
+        rate = (done - first) / max(time.monotonic() - start, 1e-9)
+        left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
+        line = f"{stage}: {done:,} of {total:,}{left}"
+        if moving:
+            print(f"\r\x1b[K{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
+        elif quarters.get(stage) != 4 * done // total:
+            quarters[stage] = 4 * done // total
+            Lines().say(line)
+
+    return report
 
 
 def _megabytes(count: int) -> str:

@@ -1,5 +1,6 @@
 """The six data sets of the paper: what they are, where they come from, how to know that they are genuine."""
 
+import difflib
 from collections.abc import Iterable
 
 from mcf_cli.datasets.entry import Content, Download, Entry, File, Form, Package, Shape
@@ -67,7 +68,7 @@ AMAZON = Entry(
             "labelled",
             "all uni- and bigrams of the training sets; no test sets",
             (File("processed_acl-labelled.tar", _LABELLED),),
-            {f"amazon-{domain}": Shape(2000, 2, None) for domain in _DOMAINS},
+            {f"amazon-{domain}": Shape(2000, 2, 20000) for domain in _DOMAINS},
             enough=False,
         ),
     ),
@@ -131,7 +132,7 @@ REUTERS = Entry(
                     other_names=("reuters21578-sgm.tar",),
                 ),
             ),
-            {"reuters": Shape(8293, 65, None)},
+            {"reuters": Shape(8293, 65, 14381)},
         ),
         Form(
             "json",
@@ -141,7 +142,7 @@ REUTERS = Entry(
                     "reuters-json.jsonl", "d51e8f492421175b891d6677cac2262b47724c918f7e3e61951ed0c6d89a1182"
                 ),
             ),
-            {"reuters": Shape(8293, 65, None)},
+            {"reuters": Shape(8293, 65, 14382)},
         ),
     ),
     sources=(
@@ -176,7 +177,7 @@ DMOZ = Entry(
                     "348c8a9857af36edd62b98fd16056ec7d99c0dbee3172fbbc1379906027c1fd8",
                 ),
             ),
-            {"dmoz": Shape(5629, 16, None)},
+            {"dmoz": Shape(5626, 16, 16605)},
         ),
         Form(
             "pages-top-level",
@@ -187,7 +188,7 @@ DMOZ = Entry(
                     "71891e8755994dc1ec5e1c98acf2ae4219b1032750839007a1ca2ea76681584c",
                 ),
             ),
-            {"dmoz": Shape(2266, 15, None)},
+            {"dmoz": Shape(2266, 15, 10031)},
         ),
         Form(
             "rdf",
@@ -252,7 +253,7 @@ SPLICE = Entry(
             "uci",
             "the UCI file",
             (_single("splice.data", "ebbae10c85d3c285e2a2489a37e42bc2ee8d91d15005e391a9962fa3389a114f"),),
-            {"splice": Shape(3190, 3, None)},
+            {"splice": Shape(3190, 3, 480)},
         ),
         Form(
             "pairs",
@@ -262,7 +263,7 @@ SPLICE = Entry(
                     "splice-pairs.data", "89d79dd8918c6c02e7f2ae20e1dc68c20d05b54febfee2a82b1322f9b0fd47c9"
                 ),
             ),
-            {"splice": Shape(3190, 3, None)},
+            {"splice": Shape(3190, 3, 480)},
         ),
     ),
     sources=(
@@ -319,9 +320,17 @@ def entry(name: str) -> Entry:
     for candidate in ENTRIES.values():
         if name == candidate.name or any(name in form.shapes for form in candidate.forms):
             return candidate
-    raise McfError(f"no data set is called {name!r}; they are: {', '.join(ENTRIES)}.")
+    raise McfError(f"no data set is called {name!r}; {nearest(name, ENTRIES)}.")
 
 
 def entries(names: Iterable[str] = ()) -> list[Entry]:
     """The entries called ``names``, each once; all of them when there are none."""
     return list({one.name: one for one in map(entry, names)}.values()) or list(ENTRIES.values())
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to tell a user whose ``name`` is not known: the names most like it, and all of them."""
+    known = list(known)
+    like = difflib.get_close_matches(name, known, n=2)
+    every = f"they are: {', '.join(known)}"
+    return f"did you mean {' or '.join(like)}? {every[0].upper()}{every[1:]}" if like else every

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
@@ -194,10 +194,9 @@ def forms_here(name: str | Entry) -> list[Here]:
 def require(name: str, form: str | None = None) -> Here:
     """The best form of a data set that is here (or the one asked for); an McfError says how to get it."""
     entry = registry.entry(name)
+    candidates = [entry.form(form)] if form else [each for each in entry.forms if each.enough]
     damage = ""
-    for candidate in entry.forms:
-        if (form is None and not candidate.enough) or form not in (None, candidate.name):
-            continue
+    for candidate in candidates:
         try:
             here = form_here(entry, candidate)
         except BadFile as error:
@@ -205,6 +204,46 @@ def require(name: str, form: str | None = None) -> Here:
             continue
         if here is not None:
             return here
-    wanted = f"{entry.name} (form {form})" if form else entry.name
+    wanted, option = (f"{entry.name} (form {form})", f" --form {form}") if form else (entry.name, "")
     why = f"{damage}." if damage else f"{wanted} is not in {home.data_home()}."
-    raise McfError(f"{why}\nRun `mcf data get {entry.name}`, or `mcf data import PATH` if you have a copy.")
+    command = f"mcf data get {entry.name}{option}"
+    raise McfError(f"{why}\nRun `{command}`, or `mcf data import PATH` if you have a copy.")
+
+
+def catalogue(entries: Iterable[Entry], *, again: bool = False) -> list[dict]:
+    """One record a data set; ``again`` verifies every file anew, whatever the stamps say."""
+    return [_record(entry, again) for entry in entries]
+
+
+def _record(entry: Entry, again: bool) -> dict:
+    forms = [_form_record(entry, form, again) for form in entry.forms]
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "licence": entry.licence,
+        "homepage": entry.homepage,
+        "here": any(form["state"] == "here" and form["enough"] for form in forms),
+        "folder": str(home.dataset_folder(entry.name)),
+        "forms": forms,
+        "sources": [source.label for source in entry.sources],
+    }
+
+
+def _form_record(entry: Entry, form: Form, again: bool) -> dict:
+    record = {
+        "form": form.name,
+        "about": form.about,
+        "enough": form.enough,
+        "shapes": {name: asdict(shape) for name, shape in form.shapes.items()},
+        "files": {file.name: {c.name: c.sha256 for c in file.contents} for file in form.files},
+        "state": "missing",
+    }
+    try:
+        here = form_here(entry, form, again=again)
+    except BadFile as error:
+        return {**record, "state": "damaged", "problem": str(error)}
+    if here is None:
+        return record
+    paths = {name: path.name for name, path in here.paths.items()}
+    found = {"state": "here", "source": here.source, "size": here.size, "verified": here.checked}
+    return {**record, **found, "sha256": here.sha256, "paths": paths}

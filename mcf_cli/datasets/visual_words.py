@@ -3,8 +3,6 @@
 Work is done and kept in chunks below MCF_DATA_HOME/derived: a run that was killed goes on where it stood.
 """
 
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -13,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets import codebook, home, locking
+from mcf_cli.datasets import codebook, home
 from mcf_cli.datasets.codebook import Progress, Recipe
 from mcf_cli.datasets.dataset import fingerprint
 from mcf_cli.datasets.derived import Arrays, derived_path, load_arrays, save_arrays
+from mcf_cli.datasets.progress import Lines, counter
 
 VERSION = 1  # raise it when the counts change
 CHUNK = 500  # images; about three seconds of work
@@ -41,7 +40,7 @@ def cached_features(
     key = fingerprint("visual-words", data_sha256, key_parts(recipe))
     folder = home.make_folder(derived_path("visual-words", key))
     done = (folder / RESULT).exists()
-    with nullcontext() if done else locking.locked(f"derived/{folder.name}", say=_say):
+    with nullcontext() if done else home.locked(f"derived/{folder.name}", say=Lines().say):
         return resumable_features(images, train, recipe, folder, progress)
 
 
@@ -56,7 +55,7 @@ def resumable_features(
     """The counts, with the scoring table, every finished chunk and at last the result kept in a folder."""
     stored = load_arrays(folder / RESULT)
     if stored is None:
-        progress = progress or console_progress()
+        progress = progress or counter()
         table = _kept_table(images, train, recipe, folder, progress)
         stored = _joined(list(_kept_chunks(images, table, recipe.side, folder, progress, chunk)))
         save_arrays(folder / RESULT, stored)
@@ -138,30 +137,6 @@ def _joined(chunks: list[Arrays]) -> Arrays:
     row_ends = [chunk["row_ends"] + start for chunk, start in zip(chunks, starts[:-1], strict=True)]
     joined = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in ("columns", "counts")}
     return {**joined, "row_ends": np.concatenate(row_ends)}
-
-
-def console_progress() -> Progress:
-    """Stage, share done and time left on standard error: a moving line on a terminal, else every quarter."""
-    began: dict[str, tuple[float, int]] = {}
-    quarters: dict[str, int] = {}
-    moving = sys.stderr.isatty()
-
-    def report(stage: str, done: int, total: int) -> None:
-        start, first = began.setdefault(stage, (time.monotonic(), done))
-        rate = (done - first) / max(time.monotonic() - start, 1e-9)
-        left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
-        line = f"{stage}: {done:,} of {total:,}{left}"
-        if moving:
-            print(f"\r\x1b[K{line}", end="" if done < total else "\n", file=sys.stderr, flush=True)
-        elif quarters.get(stage) != 4 * done // total:
-            quarters[stage] = 4 * done // total
-            _say(line)
-
-    return report
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _silent(stage: str, done: int, total: int) -> None:

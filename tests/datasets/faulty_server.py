@@ -22,9 +22,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class Stall:
-    """Send this many bytes, then nothing more until the test ends."""
+    """Send this many bytes, then nothing until the test ends; unannounced, they might be all there are."""
 
     after: int
+    announced: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,9 @@ class Server:
         if start is not None:
             shown = start + 1 if isinstance(fault, WrongRange) else start
             request.send_header("Content-Range", f"bytes {shown}-{len(page.body) - 1}/{len(page.body)}")
-        length = fault.length if isinstance(fault, Lie) else len(body)
-        request.send_header("Content-Length", str(length))
+        if not isinstance(fault, Stall) or fault.announced:
+            length = fault.length if isinstance(fault, Lie) else len(body)
+            request.send_header("Content-Length", str(length))
         request.send_header("Content-Type", page.content_type)
         if page.etag:
             request.send_header("ETag", page.etag)

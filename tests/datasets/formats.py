@@ -16,9 +16,9 @@ def here(name: str, form: str, *paths: Path) -> Here:
     return Here(entry, chosen, named, sha256="0" * 64, checked="sha256", source="test")
 
 
-def write_tar(path: Path, members: dict[str, bytes]) -> Path:
-    """A tar archive, compressed as its suffix says."""
-    mode = {".gz": "w:gz", ".xz": "w:xz"}.get(path.suffix, "w")
+def write_tar(path: Path, members: dict[str, bytes], mode: str | None = None) -> Path:
+    """A tar archive, compressed as its suffix or else the mode says."""
+    mode = mode or {".gz": "w:gz", ".xz": "w:xz"}.get(path.suffix, "w")
     with tarfile.open(path, mode) as archive:
         for name, content in members.items():
             member = tarfile.TarInfo(name)

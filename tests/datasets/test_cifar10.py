@@ -1,9 +1,11 @@
+import hashlib
 import io
 
 import numpy as np
 import pytest
+from conftest import OWN
 from formats import here, write_tar
-from mcf_cli.datasets import available, cifar10, verify
+from mcf_cli.datasets import available, cifar10, load
 from mcf_cli.errors import McfError
 
 NAMES = (*cifar10.TRAIN, cifar10.TEST)
@@ -21,16 +23,26 @@ def batches(n=2):
     return {name: b"".join(records[n * k : n * k + n]) for k, name in enumerate(NAMES)}, images, labels
 
 
-def test_the_real_batches():
-    if not available("cifar10"):
-        pytest.skip("CIFAR-10 is not in the data home: run `mcf data get cifar10`")
-    images, y, (train, test) = cifar10.read_images(verify.require("cifar10").paths)
+def test_the_real_batches(real_form):
+    images, y, (train, test) = cifar10.read_images(real_form("cifar10", "batches").paths)
     assert images.shape == (60000, 32, 32, 3)
     assert (len(train), len(test)) == (50000, 10000)
     assert np.bincount(y[train]).tolist() == [5000] * 10
     assert np.bincount(y[test]).tolist() == [1000] * 10
     assert cifar10.CLASSES[y[0]] == "frog"
     assert images[0, 0, 0].tolist() == [59, 62, 63]
+    digest = hashlib.sha256(images.tobytes() + y.astype("<i8").tobytes()).hexdigest()
+    assert digest == "679a0a54bc26fa5425a8717c376404f30e2982dcca8ebd67a5e0ea32155044bf"
+
+
+def test_the_real_visual_words(monkeypatch):
+    monkeypatch.setenv("MCF_DATA_HOME", str(OWN))
+    if not list(OWN.glob("derived/visual-words-*/counts.npz")) or not available("cifar10"):
+        pytest.skip("they take minutes to compute: `mcf data info cifar10-words` does it once")
+    data = load("cifar10-words")
+    assert (data.X.shape, len(data.class_names)) == ((60000, 8192), 10)
+    assert np.array_equal(data.X.data, np.round(data.X.data))
+    assert (data.X.sum(axis=1) == 26 * 26).all(), "one word at every position"
 
 
 def test_batches_become_images_labels_and_the_official_division(tmp_path):

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import SHARED
 from faulty_server import Cut, Server
 from mcf_cli.datasets.registry import ENTRIES
 
 ROOT = Path(__file__).parents[2]
-SHARED = Path(os.environ.get("MCF_SHARED_DATA", ROOT.parent / "shared" / "data"))
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data beside the checkout")
 
 
@@ -85,6 +85,14 @@ def test_damage_is_found_named_and_repaired(tmp_path, server):
     assert mcf(tmp_path, "verify", "splice").returncode == 0
 
 
+def test_what_is_known_of_a_data_set_comes_as_json_too(tmp_path):
+    facts = json.loads(mcf(tmp_path, "info", "builtin-splice", "--json").stdout)
+    assert (facts["examples"], facts["features"], sum(facts["classes"].values())) == (945, 240, 945)
+    records = json.loads(mcf(tmp_path, "verify", "--json").stdout)
+    assert [record["name"] for record in records] == list(ENTRIES)
+    assert all(source for record in records for source in record["sources"])
+
+
 def test_a_failure_names_each_source_and_exits_2(tmp_path, server):
     server.serve("/splice/splice.data", b"<html>Service unavailable</html>")
     server.serve("/splice/splice-pairs.data", b"EI,-,ACGT\n")
@@ -108,7 +116,9 @@ def test_no_network_is_one_clear_error(tmp_path):
     ("arguments", "words"),
     [
         (("get",), "name data sets or say --all"),
-        (("get", "minst"), "no data set is called 'minst'"),
+        (("get", "minst"), "did you mean mnist?"),
+        (("info", "amazon-bokks"), "did you mean amazon-books"),
+        (("info", "splice", "--form", "xml"), "has no form 'xml'"),
         (("get", "mnist", "--form", "png"), "has no form 'png'"),
         (("import", "nowhere"), "does not exist"),
         (("get", "mnist", "--from", "ftp"), "ftp"),

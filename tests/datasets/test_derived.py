@@ -32,8 +32,9 @@ def test_a_damaged_file_is_made_anew(empty_home):
     assert derived.load_arrays(path) is not None
 
 
-def test_a_folder_that_cannot_be_made_is_explained(tmp_path, monkeypatch):
+def test_a_data_home_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MCF_DATA_HOME", str(tmp_path / "file" / "home"))
+    assert derived.cached_documents("demo", "k" * 64, lambda: DOCUMENTS) is DOCUMENTS
     with pytest.raises(McfError, match="Set MCF_DATA_HOME"):
-        derived.derived_path("demo", "k")
+        derived.save_arrays(derived.derived_path("demo", "k"), {"x": np.zeros(1)})

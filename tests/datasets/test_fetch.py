@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from mcf_cli.datasets import fetch, home, verify
 from mcf_cli.datasets.download import Patience
 from mcf_cli.errors import McfError
 
-QUICK = Patience(connect_timeout=5, read_timeout=0.3, retries=3, backoff=0)
+QUICK = Patience(connect_timeout=30, read_timeout=30, retries=3, backoff=0)
+IMPATIENT = replace(QUICK, read_timeout=1)  # for servers that stall
 HTML = b"<!DOCTYPE html><html><body>Not available</body></html>" * 100
 
 
@@ -41,8 +43,8 @@ def files_in(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.rglob("*") if p.is_file() and p.name not in bookkeeping)
 
 
-def get(*urls: str, **options):
-    return fetch.get(demo(*urls, **options), patience=QUICK)
+def get(*urls: str, patience: Patience = QUICK, **options):
+    return fetch.get(demo(*urls, **options), patience=patience)
 
 
 def refusal(*urls: str, **options) -> str:
@@ -70,7 +72,7 @@ def test_a_gzipped_copy_is_verified_by_its_content(server):
 
 @pytest.mark.parametrize("fault", [Cut(100_000), Stall(70_000), Lie(2 * len(BYTES))], ids=repr)
 def test_a_download_that_breaks_off_is_resumed_where_it_stopped(server, fault):
-    here = get(server.serve("/demo.bin", BYTES, fault))
+    here = get(server.serve("/demo.bin", BYTES, fault), patience=IMPATIENT)
     assert here.paths["demo.bin"].read_bytes() == BYTES
     starts = [wanted for _, wanted in server.requests]
     assert starts[0] is None and starts[1].startswith("bytes=") and starts[1] != "bytes=0-"
@@ -88,7 +90,8 @@ def test_a_download_that_breaks_off_is_resumed_where_it_stopped(server, fault):
     ids=repr,
 )
 def test_a_server_that_comes_round_is_forgiven(server, faults):
-    assert get(server.serve("/demo.bin", BYTES, *faults)).paths["demo.bin"].read_bytes() == BYTES
+    here = get(server.serve("/demo.bin", BYTES, *faults), patience=IMPATIENT)
+    assert here.paths["demo.bin"].read_bytes() == BYTES
 
 
 def test_retries_end_when_nothing_more_comes(server, data_home):
@@ -210,12 +213,12 @@ def test_sources_can_be_restricted_by_kind(server):
     assert server.requests == []
 
 
-def start_get(url: str, **options) -> subprocess.Popen:
+def start(script: str, *arguments: str, **options) -> subprocess.Popen:
     """Another process that gets the demo data."""
     here = Path(__file__).parent
     paths = [str(here.parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, str(here / "get_demo.py"), url]
+    command = [sys.executable, str(here / script), *arguments]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
 
 
@@ -225,22 +228,37 @@ def at_most_100_kilobytes_a_file() -> None:
 
 @pytest.mark.parametrize("position", [0, 1, 65_536, 150_000, len(BYTES) - 1, len(BYTES)])
 def test_a_download_killed_at_any_byte_ends_well_next_time(server, data_home, position):
-    url = server.serve("/demo.bin", BYTES, Stall(position))
-    process = start_get(url)
+    """The server keeps quiet about the length, so that the process still waits after the last byte."""
+    url = server.serve("/demo.bin", BYTES, Stall(position, announced=False))
+    process = start("get_demo.py", url)
     assert server.stalled.wait(60), process.communicate(timeout=60)[1]
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     process.stderr.close()
-    assert verify.form_here(demo(url), demo(url).forms[0]) is None or position == len(BYTES)
+    assert verify.form_here(demo(url), demo(url).forms[0]) is None
     assert get(url).paths["demo.bin"].read_bytes() == BYTES
     assert files_in(data_home) == ["demo.bin"]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a POSIX system")
+def test_a_process_killed_at_any_step_on_the_disk_is_made_good_next_time(server, tmp_path, monkeypatch):
+    url = server.serve("/demo.bin", BYTES)
+    process = start("killed_gets.py", url, str(tmp_path))
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 0, words
+    homes = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    assert len(homes) > 10
+    for each in homes:
+        monkeypatch.setenv("MCF_DATA_HOME", str(each))
+        assert get(url).paths["demo.bin"].read_bytes() == BYTES
+        assert files_in(each) == ["demo.bin"], f"killed before step {each.name}"
+
+
 def test_two_processes_at_once_both_end_well_and_download_once(server, data_home):
     url = server.serve("/demo.bin", BYTES, Stall(1000))
-    first = start_get(url)
+    first = start("get_demo.py", url)
     assert server.stalled.wait(60)
-    second = start_get(url)
+    second = start("get_demo.py", url)
     server.released.set()  # the first request ends short; whoever holds the lock resumes it
     for process in (first, second):
         assert process.wait(60) == 0, process.stderr.read()
@@ -251,7 +269,7 @@ def test_two_processes_at_once_both_end_well_and_download_once(server, data_home
 
 
 def test_a_file_larger_than_may_be_written_is_one_clear_error(server, data_home):
-    process = start_get(server.serve("/demo.bin", BYTES), preexec_fn=at_most_100_kilobytes_a_file)
+    process = start("get_demo.py", server.serve("/demo.bin", BYTES), preexec_fn=at_most_100_kilobytes_a_file)
     _, words = process.communicate(timeout=60)
     assert process.returncode and "Traceback" not in words
     assert "cannot write" in words and "MCF_DATA_HOME" in words

@@ -3,19 +3,19 @@
 import gzip
 import io
 import lzma
-import os
 import pickle
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from conftest import SHARED
 from demo_entry import BYTES, MEMBERS, demo, demo_archive
+from formats import write_tar
 from mcf_cli.datasets import archives, home, importing, verify
 from mcf_cli.datasets.archives import BadFile
 from mcf_cli.errors import McfError
 
-SHARED = Path(os.environ.get("MCF_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REVIEWS = b"good:1 #label#:positive\nbad:2 #label#:negative\n"
 
 
@@ -34,15 +34,6 @@ def folder(tmp_path):
 
 def data_files(data_home: Path) -> list[str]:
     return sorted(p.name for p in data_home.rglob("*") if p.is_file() and p.name not in ("lock", home.STAMPS))
-
-
-def write_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as archive:
-        for name, body in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(body)
-            archive.addfile(member, io.BytesIO(body))
-    return path
 
 
 def write_zip(path: Path, members: dict[str, bytes]) -> Path:

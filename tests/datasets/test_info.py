@@ -35,7 +35,7 @@ def test_values_are_listed_or_binned():
     ],
 )
 def test_the_page_shows_shape_classes_and_decoded_examples(name, expected):
-    text = info.describe(name)
+    text = info.describe(load(name))
     for part in expected:
         assert part in text
     assert max(map(len, text.splitlines())) <= 100
@@ -49,13 +49,13 @@ def test_an_example_is_decoded_to_its_sequence():
 
 
 def test_a_substitute_says_so(shared_home):
-    assert "SUBSTITUTE" in info.describe("dmoz", form="pages-top-level")
+    assert "SUBSTITUTE" in info.describe(load("dmoz", form="pages-top-level"))
 
 
 @pytest.mark.parametrize("name", ["builtin-digits", "builtin-splice", "builtin-topics", "builtin-textures"])
 def test_a_picture_is_drawn_and_is_not_blank(tmp_path, name):
     path = tmp_path / "picture.png"
-    info.plot(name, path)
+    info.plot(load(name), path)
     pixels = imread(path)
     assert min(pixels.shape[:2]) > 200
     assert len(np.unique(pixels[..., 0])) > 10
@@ -68,11 +68,30 @@ def test_the_words_drawn_for_a_class_belong_to_it():
         assert all(data.feature_names[k].startswith(f"term{code}.") for k in columns[:5])
 
 
+def test_the_columns_drawn_for_dense_data_are_the_larger_ones(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("width,height,label\n1,9,a\n2,8,a\n8,2,b\n9,1,b\n")
+    data = load(str(path))
+    assert [data.feature_names[pictures.top_columns(data, code)[0][0]] for code in (0, 1)] == [
+        "height",
+        "width",
+    ]
+
+
+@pytest.mark.parametrize(("name", "word"), [("amazon-books", "excellent"), ("reuters", "dividend")])
+def test_columns_without_names_are_shown_as_the_words_of_another_form(shared_home, name, word):
+    data = load(name)
+    assert data.feature_names is None
+    worded = info.with_words(data)
+    assert word in worded.feature_names
+    assert "column" not in info.describe(data)
+
+
 def test_pictures_may_be_vectors_but_not_anything(tmp_path):
-    info.plot("builtin-digits", tmp_path / "digits.svg")
+    info.plot(load("builtin-digits"), tmp_path / "digits.svg")
     assert (tmp_path / "digits.svg").read_text().lstrip().startswith("<?xml")
     with pytest.raises(McfError, match=r"name it \.png"):
-        info.plot("builtin-digits", tmp_path / "digits.xyz")
+        info.plot(load("builtin-digits"), tmp_path / "digits.xyz")
     with pytest.raises(McfError, match="cannot write"):
-        info.plot("builtin-digits", tmp_path / "none" / "digits.png")
+        info.plot(load("builtin-digits"), tmp_path / "none" / "digits.png")
     assert [path.name for path in tmp_path.iterdir()] == ["digits.svg"]

@@ -27,7 +27,7 @@ def test_data_that_is_not_here_says_how_to_get_it(empty_home, name):
 
 
 def test_unknown_names_forms_and_options_are_explained(shared_home):
-    with pytest.raises(McfError, match="no data set 'mnits'"):
+    with pytest.raises(McfError, match="'mnits'; did you mean mnist"):
         load("mnits")
     with pytest.raises(McfError, match="no option symbol; its options: symbols"):
         load("splice", symbol=4)
@@ -35,20 +35,6 @@ def test_unknown_names_forms_and_options_are_explained(shared_home):
         load("builtin-digits", size=3)
     with pytest.raises(McfError, match="svm"):
         load("amazon-books", form="svm")
-
-
-@pytest.mark.parametrize("name", ["amazon-books", "reuters", "splice"])
-def test_real_data_keeps_its_promises(shared_home, name):
-    assert available(name)
-    data = load(name)
-    assert data.name == name
-    assert data.X.shape[0] == len(data.y)
-    assert data.X.dtype == np.float64
-    assert set(data.y) == set(range(len(data.class_names)))
-    assert len(data.sha256) == 64
-    assert data.feature_names is None or len(data.feature_names) == data.X.shape[1]
-    for train, test in data.splits.values():
-        assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(data.y)))
 
 
 def content_digest(data):
@@ -61,19 +47,33 @@ def content_digest(data):
 
 
 DIGESTS = {
-    "amazon-books": "78efdca832b85719eb0c72cd3833ca823b73ad3d06cc620e28f075a21685a7d1",
-    "amazon-dvd": "763158e2d72f7ba93269d04d52264397f3c8e7fceed9823f9f6551b3e0695e22",
-    "amazon-electronics": "f45231808911324b146a7e77e40192099f135df404d9707001df34e895d537d4",
-    "amazon-kitchen": "3e610fa794d9a04e2abd5818993e4aec21817e250737c193c54e5a269bf39428",
-    "reuters": "162cca6aaa1201c820d62b5ae228e2a2b5f7c98890439743bd96bc1c92c9fbe6",
-    "dmoz": "d7d4ce608ae15114b16859b409d37d4e070d012a8fb0a0c8d202802f04a48a44",
-    "splice": "2966ca2f66dd02a70ea05d78a781bda03def050e9b7cbc869586f7711bef1069",
+    ("amazon-books", "svmlight"): "78efdca832b85719eb0c72cd3833ca823b73ad3d06cc620e28f075a21685a7d1",
+    ("amazon-dvd", "svmlight"): "763158e2d72f7ba93269d04d52264397f3c8e7fceed9823f9f6551b3e0695e22",
+    ("amazon-electronics", "svmlight"): "f45231808911324b146a7e77e40192099f135df404d9707001df34e895d537d4",
+    ("amazon-kitchen", "svmlight"): "3e610fa794d9a04e2abd5818993e4aec21817e250737c193c54e5a269bf39428",
+    ("amazon-books", "labelled"): "14be72a9430e5b3096aaa823fc888b0bdb124f7d7cffd5ab620d2612919b12d6",
+    ("reuters", "matrix"): "162cca6aaa1201c820d62b5ae228e2a2b5f7c98890439743bd96bc1c92c9fbe6",
+    ("reuters", "sgml"): "c862429c255b75ee0b63806380824ca460151078d522c3a469e82348d92cd9bd",
+    ("reuters", "json"): "766f8d5111cec18aff748d754befaba6fcce6cd4efb5101f34d4e0588dcccaa1",
+    ("dmoz", "pages-second-level"): "d7d4ce608ae15114b16859b409d37d4e070d012a8fb0a0c8d202802f04a48a44",
+    ("dmoz", "pages-top-level"): "6ca580656ecb509cb75e35639c4224ae0265cd64128dc8630376e6b1a0193287",
+    ("splice", "uci"): "2966ca2f66dd02a70ea05d78a781bda03def050e9b7cbc869586f7711bef1069",
+    ("splice", "pairs"): "2966ca2f66dd02a70ea05d78a781bda03def050e9b7cbc869586f7711bef1069",
+    ("mnist", "idx"): "e27667fd77c8407c12e994db5921b4db036ffb45203bb3218882cbd6f2ac334d",
 }
 
 
-@pytest.mark.parametrize(("name", "digest"), DIGESTS.items())
-def test_real_data_has_the_same_content_as_ever(shared_home, name, digest):
-    assert content_digest(load(name)) == digest
+@pytest.mark.parametrize(("name", "form"), DIGESTS, ids=[" ".join(key) for key in DIGESTS])
+def test_real_data_has_the_registrys_shape_and_the_same_content_as_ever(real_form, name, form):
+    shape = real_form(name, form).form.shapes[name]
+    data = load(name, form=form)
+    assert (data.name, data.X.dtype) == (name, np.float64)
+    assert (data.X.shape, len(data.class_names)) == ((shape.examples, shape.features), shape.classes)
+    assert set(data.y) == set(range(shape.classes))
+    assert data.feature_names is None or len(data.feature_names) == shape.features
+    for train, test in data.splits.values():
+        assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(shape.examples))
+    assert content_digest(data) == DIGESTS[name, form]
 
 
 def test_the_fixed_split_never_changes():

@@ -4,7 +4,7 @@ import struct
 import numpy as np
 import pytest
 from formats import here
-from mcf_cli.datasets import available, load, mnist
+from mcf_cli.datasets import load, mnist
 from mcf_cli.errors import McfError
 
 
@@ -12,9 +12,8 @@ def idx(array):
     return b"\0\0\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
-def test_the_real_files():
-    if not available("mnist"):
-        pytest.skip("MNIST is not in the data home: run `mcf data get mnist`")
+def test_the_real_files(real_form):
+    real_form("mnist", "idx")
     data = load("mnist")
     assert data.X.shape == (70000, 784)
     train, test = data.splits["predefined"]

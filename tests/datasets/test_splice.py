@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 from formats import here
-from mcf_cli.datasets import load, splice, verify
+from mcf_cli.datasets import load, splice
 from mcf_cli.errors import McfError
 
 SEQUENCE = "ACGT" * 15
@@ -83,9 +83,6 @@ def test_an_odd_number_of_symbols_is_refused(shared_home):
         load("splice", symbols=5)
 
 
-def test_the_package_gives_the_same_data(request):
-    if "pairs" not in [found.form.name for found in verify.forms_here("splice")]:
-        pytest.skip("the package's form is not in the data home: run `mcf data get splice`")
-    found = load("splice", form="pairs")
-    request.getfixturevalue("shared_home")
-    assert found.sha256 == load("splice").sha256
+def test_the_package_gives_the_same_data(real_form):
+    real_form("splice", "uci"), real_form("splice", "pairs")
+    assert load("splice", form="pairs").sha256 == load("splice", form="uci").sha256

@@ -1,0 +1,178 @@
+"""Multinomial corruption: one-hot blocks whose symbol is misread (paper, Section 5.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from mcf_cli.core.families import Array, Corruption, Linear, Moments, Pairs, Pullback
+
+
+class Multinomial(Linear):
+    """A one-hot block is read as another symbol: p(same) = 1 - q, the rest shared evenly, or a confusion matrix.
+
+    kappa(t) = log sum_k p_k e^{t_k} over the block, with p the row of the symbol that x holds.
+    `blocks` is the number of symbols per block (consecutive columns) or a list of column groups.
+    Elementwise results carry a block's kappa on its hot column: the sum over features is what counts.
+    """
+
+    acts_on_zeros = True
+
+    def __init__(self, q: Any = 0.1, blocks: Any = 4, confusion: Any = None):
+        self.q = q
+        self.blocks = blocks
+        self.confusion = confusion
+
+    def moments(self) -> Moments:
+        raise NotImplementedError("Multinomial acts on blocks: use mean_map and covariance_sum")
+
+    def check_parameters(self, n_features: int) -> None:
+        for group in self._groups(n_features):
+            self._log_confusion(n_features, group)
+
+    def at(self, columns: Any) -> Corruption:
+        raise ValueError("Multinomial acts on whole blocks: give PerFeature all columns of each block")
+
+    def _groups(self, n_features: int) -> list[Array]:
+        """Blocks of equal size stacked: arrays of column numbers, blocks x symbols."""
+        if isinstance(self.blocks, int | float | np.number):
+            size = int(self.blocks)
+            if size < 2 or n_features % size:
+                raise ValueError(
+                    f"Multinomial: blocks={self.blocks} symbols do not divide {n_features} columns into blocks; "
+                    "give the number of symbols of each block (2 or more), or a list of column groups"
+                )
+            return [np.arange(n_features).reshape(-1, size)]
+        groups = [np.asarray(group, dtype=int) for group in self.blocks]
+        if not np.array_equal(np.sort(np.concatenate(groups)), np.arange(n_features)):
+            raise ValueError(f"Multinomial: blocks must hold each of the {n_features} columns exactly once")
+        sizes = sorted({len(group) for group in groups})
+        return [np.array([group for group in groups if len(group) == size]) for size in sizes]
+
+    def _log_confusion(self, n_features: int, group: Array) -> Array:
+        """log p, blocks x symbols (held) x symbols (read)."""
+        size = group.shape[1]
+        if self.confusion is not None:
+            p = np.asarray(self.confusion, dtype=float)
+            if p.shape != (size, size) or (p < 0).any() or not np.allclose(p.sum(axis=1), 1.0):
+                raise ValueError(
+                    f"Multinomial: confusion must be a {size} x {size} matrix of probabilities whose rows sum to 1"
+                )
+        else:
+            q = np.asarray(self._parameter("q", 0.0, 1.0, open_high=False))
+            if q.ndim:  # one q per feature: the q of the symbol that is held
+                if len(q) != n_features:
+                    raise ValueError(f"Multinomial: q has {len(q)} entries for {n_features} features")
+                q = q[group][:, :, None]
+            p = np.where(np.eye(size, dtype=bool), 1.0 - q, q / max(size - 1, 1))
+        with np.errstate(divide="ignore"):
+            return np.broadcast_to(np.log(p), (len(group), size, size))
+
+    def check_data(self, X: Any, columns: Array | None = None) -> None:
+        for group in self._groups(X.shape[1]):
+            for block in group:
+                held = X[:, block]
+                held = held.toarray() if sp.issparse(held) else held
+                bad = ((held != 0) & (held != 1)).any(axis=1) | (held.sum(axis=1) != 1)
+                if bad.any():
+                    first = block[0] if columns is None else columns[block[0]]
+                    raise ValueError(
+                        f"Multinomial corruption needs one-hot blocks, but row {int(np.flatnonzero(bad)[0])} of X "
+                        f"is not one-hot in the block that starts at column {first}; one-hot encode it, or set blocks"
+                    )
+
+    def domain(self, n_features: int) -> tuple[Any, ...]:
+        return (type(self).__name__, *(group.tobytes() for group in self._groups(n_features)))
+
+    def _confusion_matrix(self, n_features: int) -> sp.csr_matrix:
+        """Held symbol x read symbol, block diagonal over all columns."""
+        rows, cols, values = [], [], []
+        for group in self._groups(n_features):
+            p = np.exp(self._log_confusion(n_features, group))
+            rows.append(np.broadcast_to(group[:, :, None], p.shape).ravel())
+            cols.append(np.broadcast_to(group[:, None, :], p.shape).ravel())
+            values.append(p.ravel())
+        return sp.csr_matrix(
+            (np.concatenate(values), (np.concatenate(rows), np.concatenate(cols))),
+            shape=(n_features, n_features),
+        )
+
+    def mean_map(self, n_features: int) -> tuple[Array, sp.csr_matrix]:
+        return np.zeros(n_features), self._confusion_matrix(n_features)
+
+    def mean(self, x: ArrayLike) -> Array:
+        x = np.asarray(x, dtype=float)
+        return x @ self._confusion_matrix(x.shape[-1]).toarray()
+
+    def variance(self, x: ArrayLike) -> Array:
+        mean = self.mean(x)
+        return mean * (1.0 - mean)
+
+    def covariance(self, x: ArrayLike) -> Array:
+        """The D x D covariance of one corrupted example: diag(p) - p p' in each block."""
+        x = np.asarray(x, dtype=float)
+        return self.covariance_sum(x[None, :], np.ones(1)).toarray()
+
+    def covariance_sum(self, X: Any, weights: Array) -> sp.csr_matrix:
+        n_features = X.shape[1]
+        counts = np.asarray(X.T @ weights).ravel()
+        p = self._confusion_matrix(n_features)
+        return (sp.diags_array(counts @ p) - p.T @ sp.diags_array(counts) @ p).tocsr()
+
+    def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(x, dtype=float))
+        flat = t.reshape(-1, t.shape[-1]).T
+        return x * self.log_mgf_table(flat, None)[1].T.reshape(x.shape)
+
+    def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(x, dtype=float))
+        flat = t.reshape(-1, t.shape[-1]).T
+        pullback = self.log_mgf_table(flat, None)[2]
+        return pullback(x.reshape(-1, x.shape[-1]).T, np.zeros(flat.shape[1])).T.reshape(x.shape)
+
+    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        table = np.empty_like(T)
+        reads = []
+        for group in self._groups(len(T)):
+            log_p = self._log_confusion(len(T), group)
+            exponents = log_p[:, :, :, None] + T[group][:, None, :, :]  # block, held, read, column
+            kappa = logsumexp(exponents, axis=2)
+            table[group] = kappa
+            reads.append((group, np.exp(exponents - kappa[:, :, None, :])))
+
+        def pullback(H: Array, g: Array) -> Array:
+            gradient = np.empty_like(T)
+            for group, read in reads:
+                gradient[group] = np.einsum("bkj,bkrj->brj", H[group], read)
+            return gradient
+
+        return np.zeros(T.shape[1]), table, pullback
+
+    def mean_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        p = self._confusion_matrix(len(T))
+        return np.zeros(T.shape[1]), p @ T, lambda H, g: p.T @ H
+
+    def variance_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
+        p = self._confusion_matrix(len(T))
+        mean = p @ T
+
+        def pullback(H: Array, g: Array) -> Array:
+            return 2.0 * (T * (p.T @ H) - p.T @ (mean * H))
+
+        return np.zeros(T.shape[1]), p @ (T * T) - mean * mean, pullback
+
+    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+        dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        copy = np.zeros_like(dense)
+        rows = np.arange(len(dense))[:, None]
+        for group in self._groups(dense.shape[1]):
+            held = dense[:, group].argmax(axis=2)
+            log_p = self._log_confusion(dense.shape[1], group)
+            cumulative = np.exp(log_p[np.arange(len(group))[None, :], held]).cumsum(axis=2)
+            read = (rng.random(held.shape)[:, :, None] > cumulative[:, :, :-1]).sum(axis=2)
+            copy[rows, group[np.arange(len(group))[None, :], read]] = 1.0
+        return sp.csr_matrix(copy) if sp.issparse(X) else copy
