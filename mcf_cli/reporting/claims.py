@@ -26,7 +26,7 @@ from mcf_cli.reporting import predicates, statements
 from mcf_cli.reporting.comparisons import SAME_AT_ZERO, NotEnough, Strict
 from mcf_cli.reporting.predicates import Finding, Predicate
 from mcf_cli.reporting.results import ItemResults, rerun_command
-from mcf_cli.reporting.series import dataset_label, tidy
+from mcf_cli.reporting.series import dataset_label
 
 VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
     "below_at_every_level": predicates.BelowAtEveryLevel,
@@ -180,8 +180,8 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, ItemResults]) -> J
         "command": rerun_command(claim.items, found[0].profile),
     }
     groups = [claims.data[name] for name in claim.data]
-    rows = _on_data(pd.concat([item.rows for item in found], ignore_index=True), groups)
-    weak = [results[name].rows for name in claims.weak_baselines if name in results]
+    rows = _on_data(pd.concat([item.finished for item in found], ignore_index=True), groups)
+    weak = [results[name].finished for name in claims.weak_baselines if name in results]
     readings = dict(_readings(rows, claim.predicate, _on_data(pd.concat(weak), groups) if weak else None))
     try:
         finding = _ask(*readings.pop(JUDGED))
@@ -209,18 +209,18 @@ def _on_data(rows: pd.DataFrame, groups: list[DataGroup]) -> pd.DataFrame:
 
 def _ask(predicate: Predicate, rows: pd.DataFrame) -> Finding:
     if rows.empty:
-        raise NotEnough("no rows on its data")
-    frame = tidy(rows, predicate.metric)
-    if frame.empty:
+        raise NotEnough("no finished rows on its data")
+    rows = rows if predicate.metric is None else rows[rows["metric"] == predicate.metric]
+    if rows.empty:
         raise NotEnough(f"no finished rows of {predicate.metric}")
-    return predicate.judge(frame)
+    return predicate.judge(rows)
 
 
 def _readings(
     rows: pd.DataFrame, predicate: Predicate, weak: pd.DataFrame | None
 ) -> Iterator[tuple[str, Reading]]:
     """Every way to ask the question of the rows, the one that is judged first."""
-    forms = set(rows["multiclass"].dropna()) - {""}
+    forms = set(rows["multiclass"]) - {""}
     judged = _of_form(rows, FORM) if len(forms) > 1 else rows
     yield JUDGED, (predicate, judged)
     if len(forms) > 1:
@@ -231,17 +231,17 @@ def _readings(
         return
     if (rows["penalty"] == "l1").any():
         yield BETTER_PENALTY, (predicate, _with_better_penalty(judged))
-    if weak is not None and len(weak):
+    if weak is not None and set(judged["dataset"]) <= set(weak["dataset"]):
         replaced = pd.concat([judged[~_is_plain(judged)], weak[_is_plain(weak)]], ignore_index=True)
         yield WEAK, (predicate, replaced)
 
 
 def _of_form(rows: pd.DataFrame, form: str) -> pd.DataFrame:
-    return rows[rows["multiclass"].isna() | rows["multiclass"].isin(["", form])]
+    return rows[rows["multiclass"].isin(["", form])]
 
 
 def _is_plain(rows: pd.DataFrame) -> pd.Series:
-    at_zero = rows["corruption"].isin(SAME_AT_ZERO) & (pd.to_numeric(rows["q"], errors="coerce") == 0)
+    at_zero = rows["corruption"].isin(SAME_AT_ZERO) & (rows["q"] == 0)
     return ((rows["corruption"] == "none") & (rows["loss"] != "hinge")) | at_zero
 
 

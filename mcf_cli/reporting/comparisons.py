@@ -71,8 +71,9 @@ def pairs(
         raise NotEnough(f"no rows of {_described(method) if first.empty else _described(over)}")
     same_losses = plain or set(first["loss"]) == set(second["loss"])
     match = ["dataset", *(["loss"] if same_losses else [])]
-    runs_over = level is not None and not (plain and level == "q") and second[level].notna().any()
-    match += [level] if runs_over else []
+    # A level of the experiment is shared by all methods; a corruption's q only by those that have one.
+    shared = level in ("deletion", "train_size") or (level == "q" and not plain and second["q"].notna().any())
+    match += [level] if shared else []
     by = ["dataset", *METHOD, *([level] if level else [])]
     ours = first.groupby(by, dropna=False)["value"].mean().rename("ours").reset_index()
     other = [] if plain else [name for name in METHOD if name not in match]

@@ -12,6 +12,7 @@ import base64
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +61,7 @@ class Section:
     def differences(self) -> list[Judgement]:
         return [j for j in self.judgements if j.verdict == judging.DIFFERS]
 
-    @property
+    @cached_property
     def columns(self) -> list[tuple[str, bool]]:
         """The table's headings, and whether their column holds numbers."""
         shown = self.table.shown

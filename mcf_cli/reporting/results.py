@@ -13,6 +13,7 @@ import pandas as pd
 import yaml
 
 from mcf_cli.errors import McfError
+from mcf_cli.reporting.series import tidy
 from mcf_cli.reporting.tables import partial_mark
 
 
@@ -47,6 +48,11 @@ class ItemResults:
     @property
     def command(self) -> str:
         return rerun_command([self.name], self.profile)
+
+    @cached_property
+    def finished(self) -> pd.DataFrame:
+        """The finished rows of all metrics, tidy."""
+        return tidy(self.rows, metric=None)
 
     @cached_property
     def notes(self) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ DATASETS = {
     "dmoz": "DMOZ",
     "mnist": "MNIST",
     "cifar10": "CIFAR-10",
+    "cifar10-words": "CIFAR-10",
     "splice": "Splice",
 }
 SOURCE_MARKS = {"builtin": "built-in data", "substitute": "substitute", "user": "own data"}

@@ -110,7 +110,7 @@ def test_every_paper_item_plans_in_every_profile(mcf):
     for profile in ("smoke", "quick", "paper"):
         result = mcf("reproduce", "--configs", ROOT / "configs", "--profile", profile, "--dry-run")
         assert result.code == 0, result.err
-        assert "11 items" in result.err
+        assert "13 items" in result.err
 
 
 def test_reproduce_runs_the_items_it_is_asked_for(mcf, tmp_path):

@@ -1,0 +1,289 @@
+"""Claims: the file is sound, each predicate can hold and can fail, and no verdict hides what it rests on."""
+
+import csv
+import io
+from pathlib import Path
+
+import made_up_results
+import made_up_rows
+import pandas as pd
+import pytest
+import yaml
+from mcf_cli.errors import McfError
+from mcf_cli.reporting import claims as judging
+from mcf_cli.reporting.claims import DIFFERS, HOLDS, NOT_RUN, VOCABULARY
+from mcf_cli.reporting.comparisons import NotEnough
+from mcf_cli.reporting.results import read_results
+from mcf_cli.reporting.series import tidy
+
+FILE = Path(__file__).parents[2] / "configs" / "claims.yaml"
+BLANKOUT, POISSON = {"corruption": "blankout"}, {"corruption": "poisson"}
+# Tasks and numbers that the reproduction must not forget, each with the words of a claim's paper value.
+MUST_ASK = {
+    "blankout-improves": "5 of 6", "poisson-improves": "5 of 6", "amazon-best-q": "0.8 or 0.9",
+    "amazon-reduction": "22%", "amazon-rise": "0.9", "l2-zero": "0", "dmoz-reduction": "25%",
+    "dmoz-every-size": "every size", "reuters-every-size": "every size", "explicit-blankout-falls": "falls",
+    "explicit-poisson-limit": "MCF", "surrogates-beat-plain": "plain", "jensen-beats-approximation": "most",
+    "variational-beats-approximation": "most", "jensen-beats-variational": "tends", "splice-gain": "0.6",
+    "splice-relative-gain": "15%", "splice-best-q": "0.15 to 0.4", "splice-multinomial": "no improvement",
+    "deletion-quadratic": "40%", "deletion-exponential": "47%", "deletion-logistic": "60%",
+    "deletion-fdrop": "every level", "cost-exponential": "2", "cost-logistic": "10",
+}  # fmt: skip
+
+
+def ask(word, rows, **parameters):
+    predicate = VOCABULARY[word].model_validate(parameters)
+    return predicate.judge(tidy(rows, predicate.metric))
+
+
+def scaled(rows, factor, **where):
+    """The rows, with the values of some methods changed."""
+    chosen = pd.Series(True, index=rows.index)
+    for column, value in where.items():
+        chosen &= rows[column] == value
+    return rows.assign(value=rows["value"].where(~chosen, rows["value"] * factor))
+
+
+def judged(tmp_path, claim, items, **more):
+    """The judgement of one claim on items written to a folder."""
+    for name, (rows, options) in items.items():
+        made_up_results.write_item(tmp_path, name, rows, **options)
+    content = yaml.safe_load(FILE.read_text())
+    content |= {"claims": [{"id": "it", "place": "Section 1", "quote": "so", "paper": "so", **claim}], **more}
+    found = judging.Claims.model_validate(content)
+    return judging.judge_all(found, read_results(tmp_path))[0]
+
+
+IMPROVES = {"items": ["fig3"], "data": ["amazon"], "check": {"below_at_every_level": {"method": POISSON}}}
+
+
+def test_the_file_is_valid_and_asks_all_that_it_must():
+    found = {claim.id: claim for claim in judging.load_claims(FILE).claims}
+    for name, words in MUST_ASK.items():
+        assert words in found[name].paper
+    assert {word for claim in found.values() for word in claim.check} == set(VOCABULARY)
+
+
+def test_table3_has_a_claim_for_each_of_its_nine_numbers_and_each_column():
+    checks = [claim.check for claim in judging.load_claims(FILE).claims if claim.items == ["table3"]]
+    near = [check["value_near"] for check in checks if "value_near" in check]
+    assert sorted(c["paper"] for c in near) == [29.1, 29.4, 30.0, 31.2, 32.3, 32.5, 32.6, 37.9, 39.5, 39.7]
+    assert sum("order_of" in check for check in checks) == 3
+
+
+def test_every_item_that_a_claim_asks_of_has_a_config():
+    wanted = {name for claim in judging.load_claims(FILE).claims for name in claim.items}
+    assert {name for name in wanted if not (FILE.parent / f"{name}.yaml").exists()} == set()
+
+
+SWEEP = made_up_rows.q_sweep()
+CLOSE = made_up_rows.q_sweep([0.9, 0.95, 0.99])
+NIGHT = made_up_rows.nightmare()
+AT_HALF = {"method": {"loss": "logistic", "corruption": "dropout"}, "level": "deletion", "at": 0.5}
+SURROGATES = made_up_rows.surrogates()
+APPROXIMATION = {"over": {"surrogate": "quadratic", **BLANKOUT}, "level": "q"}
+
+
+@pytest.mark.parametrize(
+    ("word", "parameters", "rows", "broken"),
+    [
+        ("below_at_every_level", {"method": POISSON}, SWEEP, scaled(SWEEP, 1.5, dataset="amazon-dvd", **POISSON)),
+        ("below_at_every_level", {"method": BLANKOUT, "level": "q", "at_least": 3, "of": 4, "tolerance": 1e-3},
+         scaled(SWEEP, 1.5, dataset="amazon-dvd", q=0.4), scaled(SWEEP, 1.5, q=0.4)),
+        ("beats_in_most", {"method": {"surrogate": "jensen"}, **APPROXIMATION},
+         SURROGATES, scaled(SURROGATES, 1.3, surrogate="jensen")),
+        ("beats_in_most", {"method": BLANKOUT, "over": POISSON, "level": "q", "at_best": True},
+         SWEEP, scaled(SWEEP, 0.5, **POISSON)),
+        ("best_level_between", {"method": BLANKOUT, "low": 0.8, "high": 0.9}, SWEEP, scaled(SWEEP, 0.5, q=0.3)),
+        ("reduction", {"method": BLANKOUT, "level": "q", "at_least": 10}, SWEEP, scaled(SWEEP, 1.5, **BLANKOUT)),
+        ("reduction", {**AT_HALF, "near": 33.3, "tolerance": 2}, NIGHT, scaled(NIGHT, 0.5, corruption="dropout")),
+        ("reduction", {"method": POISSON, "unit": "points", "take": "mean", "at_least": 1.9},
+         SWEEP, scaled(SWEEP, 1.05, **POISSON)),
+        ("reduction", {"method": {"corruption": "multinomial"}, "level": "q", "unit": "points", "at_most": 0,
+                       "tolerance": 0.2}, made_up_rows.splice(), scaled(made_up_rows.splice(), 0.7, q=0.3)),
+        ("rises_after", {"method": BLANKOUT, "start": 0.9, "by": 0.1}, CLOSE, scaled(CLOSE, 0.5, q=0.99)),
+        ("chosen_l2_at_most", {"method": BLANKOUT, "share": 0.5}, SWEEP, SWEEP.assign(l2=0.1)),
+        ("falls_with_copies", {"method": BLANKOUT}, made_up_rows.explicit(),
+         scaled(made_up_rows.explicit(), 1.2, copies=16)),
+        ("limit_is_best", {"method": BLANKOUT}, made_up_rows.explicit(),
+         scaled(made_up_rows.explicit(), 1.2, copies="inf")),
+        ("value_near", {"method": {"loss": "quadratic", **POISSON}, "paper": 29.1, "tolerance": 1},
+         made_up_rows.cifar(), scaled(made_up_rows.cifar(), 0.9, **POISSON)),
+        ("order_of", {"methods": [{"loss": "logistic", **BLANKOUT}, {"loss": "logistic", **POISSON}]},
+         made_up_rows.cifar(), scaled(made_up_rows.cifar(), 0.9, **POISSON)),
+        ("ratio_near", {"method": {"loss": "exponential"}, "paper": 2, "factor": 1.5},
+         made_up_rows.cost(), scaled(made_up_rows.cost(), 0.5)),
+        ("bounds_lie_above", {}, made_up_rows.bounds(), scaled(made_up_rows.bounds(), 0.5, metric="bound")),
+        ("bounds_lie_above", {"lowest_below_jensen": True},
+         made_up_rows.bounds(), scaled(made_up_rows.bounds(), 3.0, lam=0.1).query("not lam > 0.1")),
+        ("gap_below", {"corruptions": ["gaussian"], "limit": 1e-6},
+         pd.DataFrame([made_up_rows.row(corruption="gaussian", metric="largest_gap_paper", value=1e-9)]),
+         pd.DataFrame([made_up_rows.row(corruption="gaussian", metric="largest_gap_paper", value=1e-3)])),
+    ],
+)  # fmt: skip
+def test_a_predicate_holds_on_rows_that_have_it_and_fails_on_rows_that_do_not(word, parameters, rows, broken):
+    assert ask(word, rows, **parameters).holds
+    finding = ask(word, broken, **parameters)
+    assert not finding.holds
+    assert finding.short
+
+
+def test_numbers_in_words_are_those_of_the_rows():
+    rows = made_up_rows.frame([
+        made_up_rows.row(dataset="amazon-dvd", loss="logistic", corruption="none", value=0.20),
+        made_up_rows.row(dataset="amazon-dvd", loss="logistic", corruption="blankout", q=0.5, value=0.15),
+    ])  # fmt: skip
+    words = ask("reduction", rows, method=BLANKOUT, level="q", at_least=22).measured
+    assert words == "25.0% lower (Amazon DVD, logistic, blankout, q = 0.5: 15.00% against 20.00%)"
+
+
+def test_repeats_are_averaged_before_they_are_compared():
+    rows = made_up_rows.learning_curve(datasets=(("dmoz", "substitute"),))
+    finding = ask("below_at_every_level", rows, method=POISSON, level="train_size")
+    assert "15 points" in finding.measured  # three losses and five sizes, not five times as many
+
+
+def test_q_zero_is_the_plain_model_and_never_counts_as_corrupted():
+    rows = SWEEP[SWEEP["corruption"] == "blankout"]
+    finding = ask("below_at_every_level", rows, method=BLANKOUT, level="q", tolerance=1.0)
+    assert "108 of 108 points" in finding.measured
+
+
+@pytest.mark.parametrize("wrong", [{"status": "failed"}, {"metric": "validation_error"}])
+def test_failed_rows_and_other_metrics_are_no_evidence(tmp_path, wrong):
+    rows = made_up_rows.q_sweep().assign(**wrong)
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (rows, {})})
+    assert judgement.verdict == NOT_RUN
+
+
+def test_missing_items_and_missing_methods_are_not_run_and_say_why(tmp_path):
+    assert "fig3 has not been run" in judged(tmp_path, IMPROVES, {}).measured
+    without = SWEEP[SWEEP["corruption"] != "poisson"]
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (without, {})})
+    assert judgement.verdict == NOT_RUN
+    assert "poisson" in judgement.measured
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "of_the_paper"),
+    [("real", "real data", True), ("substitute", "a substitute", False), ("builtin", "built-in data", False)],
+)
+def test_a_verdict_says_what_data_it_rests_on(tmp_path, source, words, of_the_paper):
+    rows = made_up_rows.q_sweep(source=source)
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (rows, {"notes": ["5,000-term form"]})})
+    assert (judgement.verdict, judgement.data, judgement.of_the_paper) == (HOLDS, words, of_the_paper)
+    assert any("5,000-term form" in note for note in judgement.notes)
+
+
+def test_built_in_rows_answer_only_where_nothing_of_the_paper_was_run(tmp_path):
+    real = made_up_rows.q_sweep(datasets=("amazon-books",))
+    stand_in = scaled(made_up_rows.q_sweep(datasets=("builtin-reviews",), source="builtin"), 2.0, **POISSON)
+    both = judged(tmp_path, IMPROVES, {"fig3": (pd.concat([real, stand_in]), {})})
+    assert (both.verdict, both.data) == (HOLDS, "real data")
+    alone = judged(tmp_path, IMPROVES, {"fig3": (stand_in, {})})
+    assert (alone.verdict, alone.data) == (DIFFERS, "built-in data")
+
+
+def test_a_part_of_an_item_is_called_partial(tmp_path):
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {"done": 3, "expected": 50})})
+    assert judgement.partial == "fig3 PARTIAL 3/50"
+
+
+def test_both_multi_class_forms_are_answered_and_the_released_one_judged(tmp_path):
+    rows = made_up_rows.q_sweep(datasets=("reuters",), forms=("shared", "pairwise"))
+    broken = scaled(rows, 1.5, corruption="poisson", multiclass="shared")
+    judgement = judged(tmp_path, {**IMPROVES, "data": ["reuters"]}, {"fig3": (broken, {})})
+    assert judgement.verdict == DIFFERS
+    assert any("pairwise" in words and "it holds" in words for words in judgement.also)
+
+
+def test_a_gain_over_a_weak_plain_model_only_is_reported_as_that(tmp_path):
+    rows = scaled(SWEEP, 1.2, **POISSON)
+    weak = scaled(SWEEP[SWEEP["corruption"] == "none"], 2.0)
+    judgement = judged(
+        tmp_path, IMPROVES, {"fig3": (rows, {}), "weak": (weak, {})}, weak_baselines=["weak", "never-run"]
+    )
+    assert judgement.verdict == DIFFERS
+    assert any("under-regularised" in words and "holds only so" in words for words in judgement.also)
+
+
+def test_a_weak_plain_model_of_another_training_size_is_no_opponent(tmp_path):
+    rows = made_up_rows.learning_curve(datasets=(("dmoz", "substitute"),))
+    weak = made_up_rows.q_sweep(datasets=("dmoz",))
+    check = {"below_at_every_level": {"method": POISSON, "level": "train_size"}}
+    claim = {"items": ["fig5"], "data": ["dmoz"], "check": check}
+    judgement = judged(tmp_path, claim, {"fig5": (rows, {}), "weak": (weak, {})}, weak_baselines=["weak"])
+    assert judgement.verdict == HOLDS
+    assert judgement.also == ()
+
+
+def test_the_better_of_two_penalties_is_chosen_on_validation_rows(tmp_path):
+    common = {"dataset": "mnist", "deletion": 0.5, "loss": "logistic"}
+    plain = {"l2": (0.40, 0.30), "l1": (0.20, 0.50)}  # validation and test error: l1 wins the first
+    rows = [
+        made_up_rows.row(**common, corruption="none", penalty=penalty, metric=metric, value=value)
+        for penalty, values in plain.items()
+        for metric, value in zip(("validation_error", "test_error"), values, strict=True)
+    ]
+    rows.append(made_up_rows.row(**common, corruption="dropout", q=0.5, value=0.25))
+    claim = {"items": ["fig9"], "data": ["mnist"], "check": {"reduction": {**AT_HALF, "at_least": 10}}}
+    judgement = judged(tmp_path, claim, {"fig9": (made_up_rows.frame(rows), {})})
+    assert "25.00% against 30.00%" in judgement.measured
+    assert any(
+        "better of l1 and l2" in words and "25.00% against 50.00%" in words for words in judgement.also
+    )
+
+
+def test_the_unbiased_form_is_answered_beside_the_biased_one(tmp_path):
+    claim = {"items": ["fig9"], "data": ["mnist"], "check": {"reduction": {**AT_HALF, "at_least": 10}}}
+    judgement = judged(tmp_path, claim, {"fig9": (NIGHT, {})})
+    assert judgement.verdict == HOLDS
+    assert any("unbiased" in words and "it differs" in words for words in judgement.also)
+
+
+def test_reasons_and_commands_travel_with_the_judgement(tmp_path):
+    items = {"fig3": (SWEEP, {"profile": "quick"})}
+    judgement = judged(tmp_path, IMPROVES, items, reasons={"it": "The grid was small."})
+    assert judgement.reason == "The grid was small."
+    assert judgement.command == "mcf reproduce fig3 --profile quick"
+    assert any("quick" in note for note in judgement.notes)
+
+
+def test_csv_has_a_line_for_every_claim_and_quotes_what_needs_it(tmp_path):
+    made_up_results.write_all(tmp_path)
+    found = judging.load_claims(FILE)
+    lines = list(
+        csv.DictReader(io.StringIO(judging.to_csv(judging.judge_all(found, read_results(tmp_path)))))
+    )
+    assert [line["id"] for line in lines] == [claim.id for claim in found.claims]
+    assert {line["verdict"] for line in lines} <= set(judging.VERDICTS)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"check": {"eval": {}}}, "no predicate"),
+        ({"check": {"value_near": {"method": {}, "paper": 1, "tolerance": 1, "colour": 1}}}, "colour"),
+        ({"data": ["imagenet"]}, "imagenet"),
+        ({"id": "amazon-rise"}, "amazon-rise appear twice"),
+    ],
+)
+def test_a_wrong_claim_is_one_clear_error(tmp_path, change, words):
+    content = yaml.safe_load(FILE.read_text())
+    content["claims"][0] |= change
+    target = tmp_path / "claims.yaml"
+    target.write_text(yaml.safe_dump(content))
+    with pytest.raises(McfError, match=words):
+        judging.load_claims(target)
+
+
+def test_a_reason_without_a_claim_is_an_error(tmp_path):
+    target = tmp_path / "claims.yaml"
+    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone": "so"}}))
+    with pytest.raises(McfError, match="gone"):
+        judging.load_claims(target)
+
+
+def test_a_question_that_rows_cannot_answer_is_not_answered():
+    with pytest.raises(NotEnough):
+        ask("reduction", NIGHT, **{**AT_HALF, "at": 0.55}, at_least=1)

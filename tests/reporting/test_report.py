@@ -1,0 +1,179 @@
+"""The report: complete, self-contained, harmless whatever a data set is called, and the same every time."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import made_up_results
+import made_up_rows
+import pytest
+import yaml
+from mcf_cli.errors import McfError
+from mcf_cli.reporting.report import escape_markdown, write_report
+
+FILE = Path(__file__).parents[2] / "configs" / "claims.yaml"
+EVIL = "<script>alert('x')</script>|`*"
+
+
+class Page(HTMLParser):
+    """The tags and addresses of a page, and its text outside styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.addresses, self.ids, self.text, self.open_style = [], [], [], "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.open_style = tag == "style"
+        values = dict(attributes)
+        self.addresses += [values[name] for name in ("src", "href") if values.get(name)]
+        self.ids += [values["id"]] if "id" in values else []
+        assert not any(name.startswith("on") for name in values)
+
+    def handle_data(self, data):
+        self.text += "" if self.open_style else data
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    made_up_results.write_all(folder, figures_of=("fig6",))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(results):
+    return Page(write_report(results, FILE).html.read_text())
+
+
+def test_html_needs_nothing_but_itself(page):
+    assert not {"script", "iframe", "object", "embed"} & set(page.tags)
+    outside = [address for address in page.addresses if not address.startswith(("data:", "#"))]
+    assert outside == []
+
+
+def test_styles_fetch_nothing(tmp_path):
+    style = re.search(r"<style>(.*?)</style>", write_report(tmp_path, None).html.read_text(), re.DOTALL)[1]
+    assert "url(" not in style
+    assert "@import" not in style
+    for part in ("prefers-color-scheme: dark", "@media print", "max-width"):
+        assert part in style
+
+
+def test_every_link_leads_somewhere(page):
+    targets = {address[1:] for address in page.addresses if address.startswith("#")}
+    assert targets <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_claims_come_first_and_every_item_follows(page):
+    sections = [name for name in page.ids if not name.startswith(("claim-", "why-"))]
+    assert sections[0] == "claims"
+    assert set(sections[1:]) == set(made_up_results.ITEMS)
+
+
+def test_an_item_shows_where_its_numbers_come_from(page):
+    for words in ("c0ffee", "2 min of computing", "mcf reproduce fig6", "sha256 abababababab", "10 × 20"):
+        assert words in page.text
+
+
+def test_table3_stands_beside_the_papers_numbers(page):
+    for number in ("32.6", "29.1", "37.9", "29.4"):
+        assert number in page.text
+    assert "Quadratic, paper" in page.text
+
+
+def test_figures_are_embedded_in_html_and_linked_in_markdown(results, page):
+    images = [address for address in page.addresses if address.startswith("data:image/")]
+    assert len(images) == 1
+    assert images[0].startswith("data:image/svg+xml;base64,")
+    assert "](fig6/figure.png)" in (results / "report.md").read_text()
+
+
+def test_a_data_set_of_any_name_is_harmless(tmp_path):
+    rows = made_up_rows.q_sweep(datasets=(EVIL,), source="user")
+    made_up_results.write_item(tmp_path, "sweep", rows, {"figure": 3}, notes=(EVIL,))
+    paths = write_report(tmp_path, FILE)
+    page = Page(paths.html.read_text())
+    assert "script" not in page.tags
+    assert EVIL[1:].replace("-", " ") in page.text  # shown as it is, not run
+    assert "<script" not in paths.markdown.read_text().lower()
+
+
+def test_a_name_cannot_break_a_line_or_open_a_column_in_markdown():
+    assert escape_markdown("a|b\n<c> & *d*") == "a\\|b &lt;c&gt; &amp; \\*d\\*"
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path):
+    made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6}, figure=True)
+    first = [path.read_bytes() for path in write_report(tmp_path, FILE)]
+    assert [path.read_bytes() for path in write_report(tmp_path, FILE)] == first
+
+
+def test_nothing_run_is_a_report_that_says_so(tmp_path):
+    paths = write_report(tmp_path, FILE)
+    html = paths.html.read_text()
+    assert "Not run. Run it with mcf reproduce fig3" in Page(html).text
+    assert 'class="verdict not-run"' in html
+    assert 'class="verdict holds' not in html
+    assert paths.claims.read_text().count(",not run,") == len(yaml.safe_load(FILE.read_text())["claims"])
+
+
+def test_verdicts_on_built_in_data_are_set_apart(tmp_path):
+    rows = made_up_rows.nightmare(source="builtin").assign(dataset="builtin-digits")
+    made_up_results.write_item(tmp_path, "fig9", rows, {"figure": 9})
+    text = write_report(tmp_path, FILE).html.read_text()
+    assert "say nothing about the paper" in text
+    assert 'class="verdict holds"' not in text
+    assert 'class="verdict holds built-in"' in text
+
+
+def test_reports_without_built_in_data_carry_no_warning(tmp_path):
+    made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6})
+    assert "say nothing about the paper" not in write_report(tmp_path, FILE).html.read_text()
+
+
+def test_partial_items_say_so_in_claim_and_heading(tmp_path):
+    made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6}, done=4, expected=18)
+    paths = write_report(tmp_path, FILE)
+    assert Page(paths.html.read_text()).text.count("PARTIAL 4/18") >= 3
+    assert "PARTIAL 4/18" in paths.claims.read_text()
+    overruled = write_report(tmp_path, FILE, {"fig6": "PARTIAL 5/18"})
+    assert "fig6 PARTIAL 5/18" in overruled.claims.read_text()
+
+
+def test_a_difference_is_explained_in_a_paragraph(tmp_path):
+    content = yaml.safe_load(FILE.read_text()) | {
+        "reasons": {"cifar-quadratic-poisson": "Another codebook <b>."}
+    }
+    target = tmp_path / "claims.yaml"
+    target.write_text(yaml.safe_dump(content))
+    rows = made_up_rows.cifar().assign(dataset="cifar10-words", value=0.5)
+    made_up_results.write_item(tmp_path, "table3", rows, {"table": 3})
+    paths = write_report(tmp_path, target)
+    page = Page(paths.html.read_text())
+    assert "why-cifar-quadratic-poisson" in page.ids
+    assert "Another codebook <b>." in page.text
+    assert "Another codebook &lt;b&gt;." in paths.markdown.read_text()
+
+
+def test_results_without_any_claims_still_make_a_report(tmp_path):
+    made_up_results.write_item(tmp_path, "sweep", made_up_rows.q_sweep())
+    page = Page(write_report(tmp_path, None).html.read_text())
+    assert "sweep" in page.ids
+    assert "claims" not in page.ids
+
+
+def test_an_item_whose_trials_all_failed_is_shown_as_that(tmp_path):
+    rows = made_up_rows.q_sweep().assign(status="failed", reason="no memory")
+    made_up_results.write_item(tmp_path, "fig3", rows, {"figure": 3}, done=0)
+    text = Page(write_report(tmp_path, FILE).html.read_text()).text
+    assert "Every trial failed" in text
+
+
+def test_damaged_files_are_one_clear_error(tmp_path):
+    made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6})
+    (tmp_path / "fig6" / "environment.json").write_text('{"trials": ')
+    with pytest.raises(McfError, match="fig6"):
+        write_report(tmp_path, FILE)
