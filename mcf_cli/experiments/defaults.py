@@ -32,18 +32,18 @@ DEFAULTS: dict[str, dict[str, Any]] = {
             {"loss": "hinge"},
             {"loss": "hinge", "corruption": "fdrop"},
         ],
-        "select": {"l2": L2, "q": LEVELS, "budget": [2, 5, 10, 20]},
+        "select": {"l2": [1e-4, 1e-3, 1e-2, 0.1], "q": [0.2, 0.5, 0.8], "budget": [3, 10]},
     },
     "learning-curve": {
         "item": "learning-curve",
         "datasets": ["builtin-topics"],
-        "evaluation": {"protocol": "learning-curve", "sizes": [75, 150, 300, 600]},
+        "evaluation": {"protocol": "learning-curve", "sizes": [100, 200, 400]},
         "grid": [
             {"loss": LOSSES, "corruption": ["none", "poisson"]},
             {"loss": LOSSES, "corruption": "blankout"},
         ],
         "select": {"l2": [1e-4, 1e-2, 1.0], "q": [0.3, 0.6, 0.9], "by": "holdout"},
-        "repeats": 3,
+        "repeats": 2,
     },
     "explicit": {
         "item": "explicit",
@@ -63,7 +63,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
             {"loss": LOSSES, "corruption": ["none", "poisson"]},
             {"loss": LOSSES, "corruption": "blankout"},
         ],
-        "select": {"l2": L2, "q": LEVELS, "by": "holdout"},
+        "select": {"l2": [1e-4, 1e-2, 1.0], "q": [0.2, 0.5, 0.8], "by": "holdout"},
     },
 }
 
