@@ -15,7 +15,7 @@ import click
 def command(model_path: Path, data: str, out: Path | None, probabilities: bool) -> None:
     """Predictions as CSV: row, prediction, and on request the probability of each class."""
     from mcf_cli.experiments.files import write_text
-    from mcf_cli.experiments.predicting import load_model, predictions_csv, read_rows
+    from mcf_cli.experiments.predicting import compared, load_model, predictions_csv, read_rows
 
     model = load_model(model_path)
     X, labels = read_rows(data, model.n_features_in_)
@@ -26,5 +26,4 @@ def command(model_path: Path, data: str, out: Path | None, probabilities: bool) 
         out.parent.mkdir(parents=True, exist_ok=True)
         write_text(out, text)
     if labels is not None:
-        wrong = sum(str(predicted) != label for predicted, label in zip(classes, labels, strict=True))
-        click.echo(f"{wrong} of {len(labels)} predictions differ from the labels in {data}.", err=True)
+        click.echo(compared(classes, labels, model.classes_, data), err=True)

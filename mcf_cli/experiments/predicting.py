@@ -55,3 +55,16 @@ def predictions_csv(model: Any, X: Any, probabilities: bool) -> tuple[str, np.nd
     writer.writerow(names)
     writer.writerows(zip(*columns, strict=True))
     return text.getvalue(), classes
+
+
+def compared(predicted: np.ndarray, labels: list[str], classes: np.ndarray, data: str) -> str:
+    """How many predictions differ from the labels, where the labels are the model's classes."""
+    names = {str(name) for name in classes}
+    foreign = sorted(set(labels) - names)
+    if foreign:
+        return (
+            f"{data} labels its rows {', '.join(foreign[:5])}, the model knows {', '.join(sorted(names)[:5])}: "
+            "not compared."
+        )
+    wrong = sum(str(name) != label for name, label in zip(predicted, labels, strict=True))
+    return f"{wrong} of {len(labels)} predictions differ from the labels in {data}."
