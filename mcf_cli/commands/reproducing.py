@@ -49,7 +49,11 @@ def _plan(path: Path, options: RunOptions) -> Plan:
 
 
 def _forecast(plans: list[Plan], out: Path, jobs: int, force: bool) -> str:
-    states = [progress_of(plan, Store(out, plan.config.item).records(), jobs, force) for plan in plans]
+    states = [
+        progress_of(plan, Store(out, item).records(), jobs, force, out / item)
+        for plan in plans
+        for item in [plan.config.item]
+    ]
     trials, to_run = sum(s.expected for s in states), sum(s.to_run for s in states)
     known = [s.seconds_left for s in states if s.to_run and s.seconds_left is not None]
     unknown = sum(1 for s in states if s.to_run and s.seconds_left is None)

@@ -85,7 +85,7 @@ def run_or_dry_run(plan: Plan, options: RunOptions, out: Path) -> Outcome | None
 def dry_run(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> None:
     """Say what is done and what would run."""
     records = Store(out, plan.config.item).records()
-    progress = progress_of(plan, records, engine.jobs, options.force)
+    progress = progress_of(plan, records, engine.jobs, options.force, out / plan.config.item)
     if options.as_json:
         facts = {"item": plan.config.item, "expected": progress.expected, "done": progress.done}
         click.echo(json.dumps(facts | {"to_run": progress.to_run, "seconds": progress.seconds_left}))

@@ -6,6 +6,7 @@ Each engine takes specs and yields records as they finish, in any order. Closing
 import contextlib
 import os
 import signal
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -84,6 +85,9 @@ def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:
             yield from records
         except (GeneratorExit, KeyboardInterrupt):
             _kill_pool()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that work was cancelled is no news
+                records.close()
             raise
 
 

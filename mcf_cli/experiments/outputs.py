@@ -64,6 +64,15 @@ def environment_of(plan: Plan, records: dict[str, Record], engine: Engine) -> di
     }
 
 
+def seconds_per_trial(folder: Path) -> float | None:
+    """What a trial took when the results in the folder were made, perhaps on another machine."""
+    try:
+        trials = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["trials"]
+        return trials["seconds"] / trials["done"]
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        return None
+
+
 def git_commit() -> str | None:
     """The commit of the checkout that this code runs from, if it is one."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]

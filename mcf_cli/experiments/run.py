@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mcf_cli.experiments.engine import Engine
-from mcf_cli.experiments.outputs import write_outputs
+from mcf_cli.experiments.outputs import seconds_per_trial, write_outputs
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Row, build_rows
 from mcf_cli.experiments.store import Record, Store
@@ -71,11 +71,15 @@ class Outcome:
         return None if progress.complete else f"PARTIAL {progress.done}/{progress.expected}"
 
 
-def progress_of(plan: Plan, records: dict[str, Record], jobs: int = 1, force: bool = False) -> Progress:
-    """Counts, and the time left judged by the trials that are done."""
+def progress_of(
+    plan: Plan, records: dict[str, Record], jobs: int = 1, force: bool = False, folder: Path | None = None
+) -> Progress:
+    """Counts, and the time left judged by the trials that are done, else by what ``folder`` says of its run."""
     status = [None if force else records.get(trial.key, {}).get("status") for trial in plan.trials]
     todo = [trial for trial, state in zip(plan.trials, status, strict=True) if state != "ok"]
     estimate = _estimate(todo, records.values())
+    if estimate is None and folder is not None and (each := seconds_per_trial(folder)) is not None:
+        estimate = each * len(todo)
     left = None if estimate is None else estimate / max(1, min(jobs, len(todo)))
     return Progress(len(plan.trials), status.count("ok"), status.count("failed"), left)
 
@@ -103,7 +107,7 @@ def run_plan(
         records = store.records()
         by_key = {trial.key: trial for trial in plan.trials}
         todo = [t for t in plan.trials if force or records.get(t.key, {}).get("status") != "ok"]
-        listener.started(progress_of(plan, records, engine.jobs, force), todo)
+        listener.started(progress_of(plan, records, engine.jobs, force, out / plan.config.item), todo)
         interrupted = False
         finished = engine.run([trial.spec() for trial in todo])
         try:

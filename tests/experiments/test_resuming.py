@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from mcf_cli.experiments.engine import Engine
-from mcf_cli.experiments.run import run_plan, stored_outcome
+from mcf_cli.experiments.run import progress_of, run_plan, stored_outcome
 from mcf_cli.experiments.store import Store
 from tiny import Recorder, tiny_plan, without_seconds
 from trials_for_killing import plan_for_killing
@@ -114,3 +114,13 @@ def test_changed_data_is_another_trial(tmp_path):
         plan = tiny_plan(datasets=[{"name": str(data), "options": {"seed": scale}}], grid=grid, evaluation={})
         keys.append({trial.key for trial in plan.trials})
     assert not keys[0] & keys[1]
+
+
+def test_committed_results_tell_how_long_a_fresh_run_takes(tmp_path):
+    plan = tiny_plan()
+    run_plan(plan, tmp_path, Engine("serial"), Recorder())
+    Store(tmp_path, "tiny").forget()
+    progress = progress_of(plan, {}, folder=tmp_path / "tiny")
+    assert progress.done == 0
+    assert progress.seconds_left > 0
+    assert progress_of(plan, {}, folder=tmp_path / "elsewhere").seconds_left is None
