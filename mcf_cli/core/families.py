@@ -13,6 +13,7 @@ Mean and variance are polynomials in x for every family but `Multinomial`, whose
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,7 +84,7 @@ def _over_rows(value: Any, T: Array) -> Array:
     return (_column(value) * T).sum(axis=0)
 
 
-class Corruption(BaseEstimator):
+class Corruption(BaseEstimator, ABC):
     """What a corruption has to say; `Linear` and `Coded` say most of it."""
 
     coded = False  # needs (feature, value) pairs
@@ -147,7 +148,8 @@ class Corruption(BaseEstimator):
 
     # -- moments --------------------------------------------------------------------------------------------
     def moments(self) -> Moments:
-        raise NotImplementedError  # pragma: no cover - every family has its own
+        """Mean and variance as polynomials in x; the methods below follow from them. Here: no corruption."""
+        return Moments()
 
     def mean(self, x: ArrayLike) -> Array:
         """E[x~]; features on the last axis."""
@@ -177,23 +179,20 @@ class Corruption(BaseEstimator):
         return sp.diags_array(total, format="csr")
 
     # -- log-MGF --------------------------------------------------------------------------------------------
+    @abstractmethod
     def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
         """log E exp(t x~), feature by feature; features on the last axis."""
-        raise NotImplementedError  # pragma: no cover
 
+    @abstractmethod
     def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
         """d log_mgf / d t."""
-        raise NotImplementedError  # pragma: no cover
 
     def weight_limit(self) -> Any:
         """log_mgf exists for |t| below this."""
         return np.inf
 
-    # -- tables: what an example's sum over features needs (see design) -----------------------------------
-    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
-        """(base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table."""
-        raise NotImplementedError  # pragma: no cover
-
+    # -- tables: what an example's sum over features needs (see design). A single family also has a
+    # log_mgf_table: (base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table. ---------------
     def mean_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         """The same for sum_d T_d E[x~_d]."""
         m = self.moments()
@@ -210,9 +209,9 @@ class Corruption(BaseEstimator):
         return _power_table(T, weights, m.v0, 2, pairs)
 
     # -- sampling -------------------------------------------------------------------------------------------
+    @abstractmethod
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
         """One corrupted copy of X; sparse stays sparse where zeros stay zero."""
-        raise NotImplementedError  # pragma: no cover
 
 
 def _pair_values(parameter: Any, pairs: Pairs | None, power: Callable[[Array], Array]) -> Any:
@@ -268,9 +267,6 @@ class Linear(Corruption):
 class Identity(Linear):
     """No corruption: kappa(t) = t x. The plain model."""
 
-    def moments(self) -> Moments:
-        return Moments()
-
     def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         return np.zeros(T.shape[1]), T, lambda H, g: H
 
@@ -290,9 +286,9 @@ class Coded(Corruption):
     def _q(self) -> Any:
         return self._parameter("q", 0.0, 1.0)
 
+    @abstractmethod
     def survivor(self, q: Any) -> Any:
         """What a surviving value is multiplied by."""
-        raise NotImplementedError  # pragma: no cover
 
     def moments(self) -> Moments:
         q = self._q()

@@ -7,6 +7,7 @@ Every logistic variant is on the scale of log(1 + e^{-y w.x}). `Objective` adds 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from mcf_cli.core.families import Array, guarded_exp
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
 
 
-class Loss:
+class Loss(ABC):
     """One marginalised loss for K classes (K = 0: regression)."""
 
     grouped = True  # needs blocks that hold a single class
@@ -42,8 +43,9 @@ class Loss:
         """What has to be known of all blocks before each is evaluated (a shared lambda)."""
         return None
 
+    @abstractmethod
     def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        raise NotImplementedError  # pragma: no cover
+        """Value and gradients of one block, from one pass over it."""
 
 
 @dataclass(frozen=True)

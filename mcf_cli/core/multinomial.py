@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from mcf_cli.core.families import Array, Corruption, Linear, Moments, Pairs, Pullback
+from mcf_cli.core.families import Array, Corruption, Linear, Pairs, Pullback
 
 
 class Multinomial(Linear):
@@ -26,9 +26,6 @@ class Multinomial(Linear):
         self.q = q
         self.blocks = blocks
         self.confusion = confusion
-
-    def moments(self) -> Moments:
-        raise NotImplementedError("Multinomial acts on blocks: use mean_map and covariance_sum")
 
     def check_parameters(self, n_features: int) -> None:
         for group in self._groups(n_features):

@@ -6,6 +6,7 @@ whether it holds, the measured numbers in words, and by how much it fails. Error
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -38,13 +39,14 @@ class Finding:
     short: str = ""
 
 
-class Predicate(Strict):
+class Predicate(Strict, ABC):
     """A question about the rows of one metric, or of all of them."""
 
     metric: ClassVar[str | None] = "test_error"
 
+    @abstractmethod
     def judge(self, rows: pd.DataFrame) -> Finding:
-        raise NotImplementedError
+        """The answer that the rows give."""
 
     @property
     def baseline(self) -> Baseline | None:

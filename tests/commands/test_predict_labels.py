@@ -1,7 +1,6 @@
 """`mcf predict` compares with labels only where they are the model's own."""
 
 import numpy as np
-
 from mcf_cli.experiments.predicting import compared
 
 
