@@ -208,6 +208,9 @@ class Block:
 
         def to_weights(G: Array) -> Array:
             g = G.sum(axis=0)
+            if len(pullbacks) == 1:
+                part, pullback = pullbacks[0]
+                return pullback(part.adjoint(G), g)
             gradient = np.zeros_like(T)
             for part, pullback in pullbacks:
                 gradient[part.columns] = pullback(part.adjoint(G), g)

@@ -163,8 +163,7 @@ class PairwiseJensen(Loss):
 class SharedJensen(Loss):
     """-(w_y.m + b_y) + log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk) + b_k: a looser bound with one table for all.
 
-    Also the plain multi-class logistic loss, exactly, when nothing is corrupted. The part that is linear in the
-    class means is the objective's.
+    The part that is linear in the class means is the objective's.
     """
 
     grouped = False
@@ -176,6 +175,22 @@ class SharedJensen(Loss):
         value, G = _log_sum_exp(scores)
         G *= batch.weight[:, None]
         return float(batch.weight @ value), pullback(G), G.sum(axis=0)
+
+
+class PlainLogistic(Loss):
+    """log sum_k e^{w_k.x + b_k} - (w_y.x + b_y): the multi-class logistic loss when nothing is corrupted."""
+
+    grouped = False
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        scores, pullback = batch.block.sums("log_mgf", W)
+        scores += b
+        rows = np.arange(len(scores))
+        own = scores[rows, batch.target]
+        value, G = _log_sum_exp(scores)
+        G[rows, batch.target] -= 1.0
+        G *= batch.weight[:, None]
+        return float(batch.weight @ (value - own)), pullback(G), G.sum(axis=0)
 
 
 class Variational(Loss):

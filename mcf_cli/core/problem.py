@@ -21,7 +21,7 @@ from mcf_cli.core.corruptions import resolve
 from mcf_cli.core.design import CodeBook, Design, structure
 from mcf_cli.core.families import Array, Corruption, Identity, column_sums
 from mcf_cli.core.leave_one_out import leave_one_out
-from mcf_cli.core.losses import Batch, Loss, Objective, make_loss
+from mcf_cli.core.losses import Batch, Loss, Objective, PairwiseJensen, PlainLogistic, make_loss
 from mcf_cli.core.solvers import QuadraticSystem, lbfgs
 
 _INSIDE = 1.0 - 1e-6  # how much of a corruption's domain the optimiser may use
@@ -160,11 +160,11 @@ class Problem:
         return corruption
 
     def _loss(self, corruption: Corruption) -> Loss:
-        """The loss; the uncorrupted logistic loss is the same in every form, so it takes the cheapest."""
-        options = self.options
-        if all(isinstance(family, Identity) for _, family in corruption.split(self.X.shape[1])):
-            options = {"surrogate": "jensen", "multiclass": "shared"}
-        return make_loss(self.loss_name, self.n_classes, **options)
+        """The loss; every form of the logistic loss is the plain one when nothing is corrupted."""
+        families = [family for _, family in corruption.split(self.X.shape[1])]
+        if self.loss_name == "logistic" and all(isinstance(family, Identity) for family in families):
+            return PlainLogistic(self.n_classes) if self.n_classes > 2 else PairwiseJensen(self.n_classes)
+        return make_loss(self.loss_name, self.n_classes, **self.options)
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
         if not 0.0 <= l2 < np.inf:
