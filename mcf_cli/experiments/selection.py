@@ -77,10 +77,7 @@ def _holdout_errors(
 
 
 def _loo_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> np.ndarray:
-    learner = training.learner
-    return np.array(
-        [np.mean(loo_classes(learner.shared.problem.loo(learner.corruption, l2)) != training.y) for l2 in l2s]
-    )
+    return np.array([np.mean(loo_classes(training.learner.loo(l2)) != training.y) for l2 in l2s])
 
 
 def loo_classes(values: np.ndarray) -> np.ndarray:
