@@ -175,6 +175,11 @@ class Entries:
     block_wise: bool
 
 
+def row_sum(G: Array) -> Array:
+    """G.sum(axis=0), through BLAS: a few short columns are slow to add up otherwise."""
+    return np.ones(len(G)) @ G
+
+
 @dataclass(frozen=True)
 class Block:
     """Rows that share their weights, on the `columns` of X that they hold.
@@ -207,7 +212,7 @@ class Block:
             pullbacks.append((part, pullback))
 
         def to_weights(G: Array) -> Array:
-            g = G.sum(axis=0)
+            g = row_sum(G)
             if len(pullbacks) == 1:
                 part, pullback = pullbacks[0]
                 return pullback(part.adjoint(G), g)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from mcf_cli.core.design import Block
+from mcf_cli.core.design import Block, row_sum
 from mcf_cli.core.families import Array, guarded_exp
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
@@ -56,6 +57,12 @@ class Batch:
     weight: Array
     target: Array
 
+    @cached_property
+    def column(self) -> Any:
+        """The weights as a factor of rows: one number when all are alike, which multiplies faster."""
+        alike = len(self.weight) > 0 and (self.weight == self.weight[0]).all()
+        return self.weight[0] if alike else self.weight[:, None]
+
 
 class Quadratic(Loss):
     """(w.m + b - y)^2 + w' V w, Eq. final_lls; targets -1/+1, one column a class, or the values of a regression."""
@@ -69,7 +76,7 @@ class Quadratic(Loss):
         weight = batch.weight[:, None]
         G = 2.0 * weight * error
         gradient = mean_pullback(G) + variance_pullback(np.broadcast_to(weight, error.shape))
-        return float((weight * (error * error + variance)).sum()), gradient, G.sum(axis=0)
+        return float((weight * (error * error + variance)).sum()), gradient, row_sum(G)
 
 
 class Exponential(Loss):
@@ -148,12 +155,12 @@ class PairwiseJensen(Loss):
         y = batch.block.label
         assert y is not None
         value, G, pullback = self._margins(batch, W, b)
-        G *= batch.weight[:, None]
+        G *= batch.column
         if self.binary:
             sign = 2.0 * y - 1.0
-            return float(batch.weight @ value), -sign * pullback(G), -sign * G.sum(axis=0)
+            return float(batch.weight @ value), -sign * pullback(G), -sign * row_sum(G)
         others = np.arange(self.n_classes) != y
-        gradient, g_b = np.empty_like(W), G.sum(axis=0)
+        gradient, g_b = np.empty_like(W), row_sum(G)
         gradient[:, others] = pullback(np.ascontiguousarray(G[:, others]))
         gradient[:, y] = -gradient[:, others].sum(axis=1)
         g_b[y] -= g_b.sum()
@@ -173,8 +180,8 @@ class SharedJensen(Loss):
         scores, pullback = batch.block.sums("log_mgf", W)
         scores += b
         value, G = _log_sum_exp(scores)
-        G *= batch.weight[:, None]
-        return float(batch.weight @ value), pullback(G), G.sum(axis=0)
+        G *= batch.column
+        return float(batch.weight @ value), pullback(G), row_sum(G)
 
 
 class PlainLogistic(Loss):
@@ -189,8 +196,8 @@ class PlainLogistic(Loss):
         own = scores[rows, batch.target]
         value, G = _log_sum_exp(scores)
         G[rows, batch.target] -= 1.0
-        G *= batch.weight[:, None]
-        return float(batch.weight @ (value - own)), pullback(G), G.sum(axis=0)
+        G *= batch.column
+        return float(batch.weight @ (value - own)), pullback(G), row_sum(G)
 
 
 class Variational(Loss):
@@ -271,11 +278,11 @@ class Variational(Loss):
 
         value, G = _log_sum_exp(s + biases)
         value -= means[:, 0] + lam * means[:, 1] + b @ linear
-        G *= batch.weight[:, None]
+        G *= batch.column
         g_P, g_Q = pullback(G)
         g_means = mean_pullback(-batch.weight[:, None] * np.column_stack([np.ones_like(lam), lam]))
         gradient = g_P @ p.T + np.outer(g_Q + g_means[:, 1], q) + np.outer(g_means[:, 0], linear)
-        g_b = p @ G.sum(axis=0) - batch.weight.sum() * linear
+        g_b = p @ row_sum(G) - batch.weight.sum() * linear
         if self.binary:
             gradient, g_b = gradient[:, 1:], g_b[1:]
         return float(batch.weight @ value), gradient, g_b
@@ -351,7 +358,7 @@ class QuadraticApproximation(Loss):
         np.add.at(G.T, self.first, weighted.T)
         np.add.at(G.T, self.second, weighted.T)
         G[rows, batch.target] -= 1.0
-        G *= batch.weight[:, None]
+        G *= batch.column
         if self.binary:
             G = G[:, 1:]
         gradient = mean_pullback(G)
@@ -361,7 +368,7 @@ class QuadraticApproximation(Loss):
         else:
             np.add.at(gradient.T, self.first, share.T)
             np.subtract.at(gradient.T, self.second, share.T)
-        return float(batch.weight @ (value - own + penalty)), gradient, G.sum(axis=0)
+        return float(batch.weight @ (value - own + penalty)), gradient, row_sum(G)
 
 
 LOSSES = ("quadratic", "exponential", "logistic")
