@@ -111,7 +111,7 @@ class QuadraticSystem:
         terms = _Terms(self, corruption, l2)
         if method == "auto":
             small = min(self.X.shape) <= 1024 or not sp.issparse(self.X)
-            method = "direct" if small or not terms.diagonal or terms.unregularised else "cg"
+            method = "direct" if small or not terms.diagonal or not terms.suits_conjugate_gradients else "cg"
         n_iter, converged, message = 1, True, "closed form"
         if method == "cg":
             W, n_iter, converged = terms.conjugate_gradients()
@@ -151,9 +151,16 @@ class _Terms:
         return self.scale**2 * squares - 2 * self.shift * through + self.shift**2
 
     @property
-    def unregularised(self) -> bool:
-        """Some column that varies has no regulariser: only the direct solvers give the shortest solution."""
-        return bool(((self.R.diagonal() <= 0.0) & (self.column_squares > 1e-14)).any())
+    def suits_conjugate_gradients(self) -> bool:
+        """Every column that varies is regularised, and enough so for a few hundred iterations to do.
+
+        Scaled by its diagonal the system's smallest eigenvalue is at least the smallest share of R in the diagonal.
+        A system too large to factorise has no choice, as long as its solution is unique.
+        """
+        varies = self.column_squares > 1e-14
+        r = self.R.diagonal()[varies]
+        share = (r / (r + self.column_squares[varies])).min(initial=1.0)
+        return bool(share > 0.05 or (share > 0.0 and min(self.system.X.shape) > 16_384))
 
     def apply(self, V: Array) -> Array:
         """(A'A + R) V, for diagonal R and C."""
