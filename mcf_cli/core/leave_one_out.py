@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 
+from mcf_cli.core.corruptions import Gaussian, Laplace
 from mcf_cli.core.families import Array, Corruption, Identity
 from mcf_cli.core.solvers import QuadraticSystem
 
@@ -26,8 +27,9 @@ def leave_one_out(
     N = X.shape[0]
     if N < 2:
         raise ValueError("leave-one-out needs at least two examples")
-    if method == "exact" and l2 > 0.0 and X.shape[1] >= N and _uncorrupted(corruption, X.shape[1]):
-        return ridge_loo(X, Y, (N - 1) * l2, fit_intercept)
+    constant = _constant_variance(corruption, X.shape[1])
+    if method == "exact" and constant is not None and l2 + constant > 0.0 and X.shape[1] >= N:
+        return ridge_loo(X, Y, (N - 1) * (l2 + constant), fit_intercept)
     kept_l2 = N * l2 if method == "paper" else (N - 1) * l2
     system = _Inverse(X, Y, corruption, kept_l2, fit_intercept)
     if method == "paper":
@@ -39,12 +41,17 @@ def leave_one_out(
     return refit_without(doubtful, predictions, X, Y, corruption, l2, fit_intercept)
 
 
-def _uncorrupted(corruption: Corruption, n_features: int) -> bool:
-    return all(isinstance(family, Identity) for _, family in corruption.split(n_features))
+def _constant_variance(corruption: Corruption, n_features: int) -> float | None:
+    """The variance of every feature of every example where that is one number: such a corruption is a ridge."""
+    if all(isinstance(family, Identity) for _, family in corruption.split(n_features)):
+        return 0.0
+    if isinstance(corruption, Gaussian | Laplace) and np.ndim(corruption.moments().v0) == 0:
+        return float(corruption.moments().v0)
+    return None
 
 
 def ridge_loo(X: Any, Y: Array, ridge: float, fit_intercept: bool) -> Array:
-    """Without corruption there is no variance to remove: yhat_-n = y_n - (B y)_n / B_nn with B = I - H.
+    """Where no variance depends on the data there is none to remove: yhat_-n = y_n - (B y)_n / B_nn, B = I - H.
 
     B comes from the spectrum of X X', so it stays accurate where H_nn is nearly 1, at small l2 with N <= D.
     """
