@@ -27,7 +27,7 @@ test: $(VENV)/ready  ## run the test suite
 data: $(VENV)/ready  ## get every data set that can be had; what cannot is replaced and marked
 	-$(BIN)/mcf data get --all
 
-quick: data  ## every item on real data with reduced grids: about 15 minutes
+quick: data  ## every item on real data with reduced grids
 	$(BIN)/mcf reproduce --profile quick --jobs 0 --out results/quick
 	$(BIN)/mcf report --out results/quick
 
