@@ -19,7 +19,7 @@ mini-batch subgradient steps with a step length of its own for each weight (AdaG
 2011), and the answer is a running average of the iterates that forgets the early ones. On all of MNIST a pass
 takes one to three seconds on one core, and ten to thirty passes are enough. ``seed`` orders the examples.
 
-A budget that outweighs every margin makes W = 0 the optimum (on MNIST from about 20 pixels on).
+A budget that outweighs every margin makes W = 0 the optimum: on MNIST 10 pixels still learn, 25 do not.
 """
 
 from __future__ import annotations

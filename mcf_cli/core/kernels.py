@@ -1,7 +1,7 @@
 """The one inner loop: log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
 
 numpy is the reference. Where numba is installed (``pip install mcf-cli[fast]``) large tables go through a compiled
-loop, three times as fast because its exponential and logarithm are polynomials that the compiler can vectorise;
+loop, faster because its exponential and logarithm are polynomials that the compiler can vectorise;
 small ones never pay for the import. Both agree to 1e-14 (tests/core/test_kernels.py).
 """
 

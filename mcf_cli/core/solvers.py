@@ -40,7 +40,7 @@ def lbfgs(
     """Minimise the objective from (W, b); |W| stays within `limit`.
 
     The optimiser sees W / scale, one scale a feature: with word counts the curvatures of two features differ a
-    thousandfold, and unscaled it takes twenty times the iterations or stops at the first. It stops when no entry
+    thousandfold, and unscaled it takes many more iterations or stops at the first. It stops when no entry
     of the gradient in the scaled weights exceeds tol.
     """
     D, C = objective.shape

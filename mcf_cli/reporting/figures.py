@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -174,16 +175,21 @@ def _legend_of_families(figure: Figure, frame: pd.DataFrame) -> None:
     part.legend_below(figure, handles)
 
 
-@part.styled
-def fig6_explicit(rows: pd.DataFrame) -> Figure:
-    """Figure 6: error against the number of explicit copies M; MCF, their limit, as a big marker at ∞."""
-    frame = tidy(rows)
-    combinations = [
+def _corrupted(frame: pd.DataFrame) -> list[tuple[Any, str]]:
+    """Each data set with each corruption that it was run under: a panel each."""
+    return [
         (pair, corruption)
         for pair in datasets_in(frame)
         for corruption in in_order(of_dataset(frame, pair)["corruption"], tuple(CORRUPTIONS))
         if corruption != "none"
     ]
+
+
+@part.styled
+def fig6_explicit(rows: pd.DataFrame) -> Figure:
+    """Figure 6: error against the number of explicit copies M; MCF, their limit, as a big marker at ∞."""
+    frame = tidy(rows)
+    combinations = _corrupted(frame)
     figure, all_axes = part.panels(len(combinations), columns=2, size=(3.6, 2.8))
     for axes, (pair, corruption) in zip(all_axes, combinations, strict=True):
         here = of_dataset(frame, pair)
@@ -242,12 +248,7 @@ def fig7_surrogates(rows: pd.DataFrame) -> Figure:
 def fig8_splice(rows: pd.DataFrame) -> Figure:
     """Figure 8: splice junctions, error and its standard error against the level; a panel a corruption."""
     frame = tidy(rows)
-    combinations = [
-        (pair, corruption)
-        for pair in datasets_in(frame)
-        for corruption in in_order(of_dataset(frame, pair)["corruption"], tuple(CORRUPTIONS))
-        if corruption != "none"
-    ]
+    combinations = _corrupted(frame)
     figure, all_axes = part.panels(len(combinations), columns=2, size=(3.6, 2.8))
     for axes, (pair, corruption) in zip(all_axes, combinations, strict=True):
         here = of_dataset(frame, pair)
