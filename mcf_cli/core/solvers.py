@@ -87,23 +87,32 @@ def newton(
     """
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
     model = _Model(objective, point, fit_intercept)
-    reach, message, first = np.inf, "the limit of iterations was reached", model.decrement
+    reach, message, steps, first = np.inf, "the limit of iterations was reached", 0, model.decrement
     for n_iter in range(max_iter + 1):
         if model.steepest <= tol:
             return Outcome(point[:-1], point[-1], n_iter, True, f"gradient below {tol:g}")
         if n_iter == max_iter:
             break
+        steps = n_iter + 1
         step, expected = model.step(min(0.25, (model.decrement / first) ** 0.25), reach)
         length = model.length(step)
-        share, moved = _shortened(objective, point, step, model, fit_intercept)
+        if expected <= 1e-13 * abs(model.value):  # too little for the value to show; the gradient still can
+            share, moved = 1.0, _Model(objective, point + step, fit_intercept)
+            if moved.steepest >= model.steepest:
+                return Outcome(point[:-1], point[-1], n_iter, True, "the objective is at its rounding error")
+        else:
+            share, moved = _shortened(objective, point, step, model, fit_intercept)
         if moved is None:
             message = "no step lowers the objective further"
-            rounding = expected <= 1e-12 * max(1.0, abs(model.value))
-            return Outcome(point[:-1], point[-1], n_iter, rounding, message)
+            break
         point += share * step
-        reach = np.inf if share == 1.0 else 2.0 * share * length
+        quality = (model.value - moved.value) / expected
+        if share < 1.0 or quality < 0.25:
+            reach = 0.5 * length if share == 1.0 else share * length
+        elif quality > 0.75:
+            reach = max(reach, 3.0 * length)
         model = moved
-    return Outcome(point[:-1], point[-1], max_iter, False, message)
+    return Outcome(point[:-1], point[-1], steps, False, message)
 
 
 def _shortened(

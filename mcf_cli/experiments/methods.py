@@ -41,7 +41,9 @@ CLASSES = {
 
 
 class Learner(Protocol):
-    """A method on a training set."""
+    """A method on a training set. A closed form does not depend on where a path begins."""
+
+    closed_form: bool
 
     def subset(self, rows: np.ndarray) -> "Learner":
         """The same method on some of the rows."""
@@ -57,6 +59,10 @@ class Marginalised:
     shared: "SharedProblem"
     corruption: Any
     fit: dict[str, Any]
+
+    @property
+    def closed_form(self) -> bool:
+        return self.shared.problem.loss_name == "quadratic"
 
     def subset(self, rows: np.ndarray) -> "Marginalised":
         return replace(self, shared=self.shared.subset(rows))
@@ -80,6 +86,7 @@ class Baseline:
     X: Matrix
     y: np.ndarray
     fit: dict[str, Any] = field(default_factory=dict)
+    closed_form: bool = False
 
     def subset(self, rows: np.ndarray) -> "Baseline":
         return replace(self, X=self.X[rows], y=self.y[rows])
@@ -97,6 +104,7 @@ class L1:
 
     shared: "SharedProblem"
     fit: dict[str, Any]
+    closed_form = False
 
     def subset(self, rows: np.ndarray) -> "L1":
         return replace(self, shared=self.shared.subset(rows))
@@ -118,6 +126,10 @@ class OnSeenFeatures:
     inner: Marginalised | L1
     columns: np.ndarray
     n_features: int
+
+    @property
+    def closed_form(self) -> bool:
+        return self.inner.closed_form
 
     def subset(self, rows: np.ndarray) -> "OnSeenFeatures":
         return replace(self, inner=self.inner.subset(rows))
@@ -165,7 +177,8 @@ def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Bas
         corruption = make_corruption(method, dataset.blocks)
         make = partial(Explicit, corruption=corruption, loss=method["loss"], n_classes=n_classes, seed=seed)
         fit = {**fit, "copies": params["copies"]}
-    return Baseline(make, dataset.X[rows], dataset.y[rows], fit)
+    closed_form = method["loss"] == "quadratic"
+    return Baseline(make, dataset.X[rows], dataset.y[rows], fit, closed_form)
 
 
 class SharedProblem:

@@ -46,8 +46,8 @@ def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
 
 
 def fit_at(learner: Learner, l2: float, l2s: list[float]) -> Solution:
-    """The fit at the chosen l2, reached along the same path as in validation."""
-    for value, solution in learner.path([other for other in l2s if other >= l2]):
+    """The fit at the chosen l2, reached along the same path as in validation where that matters."""
+    for value, solution in learner.path([l2] if learner.closed_form else [v for v in l2s if v >= l2]):
         if value == l2:
             return solution
     raise ValueError(f"l2 = {l2} is not on the path")
