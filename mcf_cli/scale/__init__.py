@@ -1,0 +1,1 @@
+"""One model beyond memory (`chunked`) and beyond one machine (`cluster`)."""
