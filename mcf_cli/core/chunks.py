@@ -7,15 +7,17 @@ the machines of a cluster, is the business of whoever adds the shares up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions import resolve
-from mcf_cli.core.design import Part
-from mcf_cli.core.families import Array, Corruption, column_sums
+from mcf_cli.core.design import Block, Part
+from mcf_cli.core.families import Array, Corruption, Pairs, column_sums
+from mcf_cli.core.losses import Batch, Objective
 from mcf_cli.core.problem import Problem, Solution
 from mcf_cli.core.solvers import Outcome, lbfgs
 
@@ -83,25 +85,54 @@ class Chunk:
         return self.rows * value, self.rows * g_W, self.rows * g_b
 
     @property
-    def nbytes(self) -> int:
-        """Memory that the layout takes, with the tables of an evaluation."""
-        return sum(
-            _part_bytes(part, self._objective.loss.width)
-            for batch in self._objective.batches
-            for part, _ in batch.block.parts
+    def arrays(self) -> list[Array]:
+        """Every array of the layout."""
+        found: list[Array] = []
+
+        def note(array: Array) -> Array:
+            found.append(array)
+            return array
+
+        _moved(self._objective, note)
+        return found
+
+    def with_arrays(self, arrays: Iterable[Array]) -> Chunk:
+        """The same chunk on copies of its `arrays`, wherever they are kept."""
+        copies = iter(arrays)
+        other = copy(self)
+        other._objective = _moved(self._objective, lambda _: next(copies))
+        return other
+
+
+def _moved(objective: Objective, move: Callable[[Array], Array]) -> Objective:
+    """The objective with move(a) in the place of every array a, in a fixed order."""
+
+    def matrix(M: Any) -> Any:
+        if sp.issparse(M):
+            return type(M)((move(M.data), move(M.indices), move(M.indptr)), shape=M.shape)
+        return move(M) if isinstance(M, np.ndarray) else M  # slices stay
+
+    def pairs(known: Pairs) -> Pairs:
+        return Pairs(move(known.feature), move(known.value), matrix(known.scatter))
+
+    def part(known: Part) -> Part:
+        return replace(
+            known,
+            columns=matrix(known.columns),
+            pieces=[matrix(piece) for piece in known.pieces],
+            pairs=known.pairs and pairs(known.pairs),
         )
 
+    def block(known: Block) -> Block:
+        parts = [(part(own), family) for own, family in known.parts]
+        return replace(known, rows=matrix(known.rows), columns=matrix(known.columns), parts=parts)
 
-def _part_bytes(part: Part, width: int) -> int:
-    arrays: list[Any] = []
-    for matrix in part.pieces:
-        arrays += [matrix.data, matrix.indices, matrix.indptr] if sp.issparse(matrix) else [matrix]
-    tables = 0
-    if part.pairs is not None:
-        scatter = part.pairs.scatter
-        arrays += [part.pairs.feature, part.pairs.value, scatter.data, scatter.indices, scatter.indptr]
-        tables = 2 * 8 * width * len(part.pairs.feature)
-    return tables + sum(array.nbytes for array in arrays)
+    moved = copy(objective)
+    moved.batches = [
+        Batch(block(batch.block), move(batch.weight), move(batch.target)) for batch in objective.batches
+    ]
+    moved.class_means = None if objective.class_means is None else move(objective.class_means)
+    return moved
 
 
 def added(shares: Iterable[Sums]) -> Sums:
