@@ -7,9 +7,9 @@ import numpy as np
 
 from mcf_cli.core.chunks import Chunk, OnPass, Sums, Task, added, second_moments, solve
 from mcf_cli.core.estimators import MCFClassifier
-from mcf_cli.datasets.pieces import Chunks, Source
 from mcf_cli.scale.arrayfile import ArrayFile, Ones
 from mcf_cli.scale.fitting import Fitted, Targets, distinct, finish, how, task_of
+from mcf_cli.scale.pieces import Chunks, Source
 
 
 def fit_chunks(

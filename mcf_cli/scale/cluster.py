@@ -9,9 +9,9 @@ import scipy.sparse as sp
 
 from mcf_cli.core.chunks import Chunk, OnPass, Sums, Task, added, second_moments, solve
 from mcf_cli.core.estimators import MCFClassifier
-from mcf_cli.datasets.pieces import Columns, Outline, Piece, checked, read_file
 from mcf_cli.errors import McfError
 from mcf_cli.scale.fitting import Fitted, Targets, distinct, finish, how, task_of
+from mcf_cli.scale.pieces import Columns, Outline, Piece, checked, read_file
 
 _FAN_IN = 8  # shares that one task adds up
 Setup = tuple[Columns, Targets, Task]  # what a worker has to know besides its rows
@@ -45,18 +45,17 @@ def fit_dask(
     columns, targets, rows, pieces = _survey(client, pieces, model, n_features, zero_based)
     task = task_of(model, columns.n_features, targets)
     setup = client.submit(_same, (columns, targets, task), pure=False)
-    chunks = [client.submit(_lay_out, piece, setup, pure=False) for piece in pieces]
-    moments = _reduced(
-        client, _add_arrays, [client.submit(_moments, piece, setup, pure=False) for piece in pieces]
-    )
+    setups = [setup] * len(pieces)
+    chunks = client.map(_lay_out, pieces, setups, pure=False)
+    moments = _reduced(client, _add_arrays, client.map(_moments, pieces, setups, pure=False))
     pieces.clear()  # dask may now forget the raw rows; it still knows how to make them again
 
     def sums(W: np.ndarray, b: np.ndarray) -> Sums:
         # The weights are a task's argument and not scattered: they, too, survive the worker that holds them.
         with _large_arguments_allowed():
             weights = client.submit(_same, (W, b), pure=False)
-        shares = [client.submit(_share, chunk, weights, pure=False) for chunk in chunks]
-        return _reduced(client, _add_sums, shares)
+        shares = client.map(_share, chunks, [weights] * len(chunks), pure=False)
+        return _reduced(client, added, shares)
 
     solution = solve(task, rows, moments, sums, on_pass=on_pass, **how(model, columns.n_features, targets))
     return finish(model, solution, columns.n_features, targets)
@@ -118,7 +117,7 @@ def _survey(
     """What all partitions together show: columns, labels and number of rows; and the partitions that have rows."""
     classify = isinstance(model, MCFClassifier)
     found: list[tuple[Outline, np.ndarray]] = client.gather(
-        [client.submit(_describe, piece, classify, pure=False) for piece in pieces]
+        client.map(_describe, pieces, [classify] * len(pieces), pure=False)
     )
     held = [number for number, (outline, _) in enumerate(found) if outline.rows]
     outlines = [found[number][0] for number in held]
@@ -134,10 +133,8 @@ def _survey(
 def _reduced(client: Any, add: Callable[..., Any], futures: list[Any]) -> Any:
     """The sum, by a tree of tasks: always the same additions, whichever worker was first."""
     while len(futures) > 1:
-        futures = [
-            client.submit(add, *futures[start : start + _FAN_IN], pure=False)
-            for start in range(0, len(futures), _FAN_IN)
-        ]
+        groups = [futures[start : start + _FAN_IN] for start in range(0, len(futures), _FAN_IN)]
+        futures = client.map(add, groups, pure=False)
     return futures[0].result()
 
 
@@ -183,9 +180,5 @@ def _share(chunk: Chunk, weights: tuple[np.ndarray, np.ndarray]) -> Sums:
     return chunk.sums(W, b)
 
 
-def _add_arrays(*arrays: np.ndarray) -> np.ndarray:
+def _add_arrays(arrays: list[np.ndarray]) -> np.ndarray:
     return np.sum(arrays, axis=0)
-
-
-def _add_sums(*shares: Sums) -> Sums:
-    return added(shares)

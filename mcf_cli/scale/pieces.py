@@ -28,28 +28,29 @@ INDEX, FORMAT, VERSION = "chunks.json", "mcf-chunks", 1
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows; `as_written` columns are those of a svmlight file, whose width other rows decide."""
+    """Some rows. Those of a svmlight file have their columns as written, the `lowest` of which is noted."""
 
     X: Matrix
     y: np.ndarray
     name: str
-    as_written: bool = False
+    lowest: int | None = None
 
     def outline(self) -> "Outline":
-        rows, width = self.X.shape
-        lowest = int(self.X.indices.min()) if self.as_written and self.X.nnz else 0 if width else 1
-        return Outline(self.name, rows, lowest, width, self.as_written)
+        return Outline(self.name, *self.X.shape, self.lowest)
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What the pieces have to agree on: `width` is one more than the largest column, `lowest` the smallest."""
+    """The shape of a piece: what all of them have to agree on. As written, others may have more columns."""
 
     name: str
     rows: int
-    lowest: int
     width: int
-    as_written: bool
+    lowest: int | None
+
+    @property
+    def as_written(self) -> bool:
+        return self.lowest is not None
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ class Columns:
                 if outline.width != width:
                     raise McfError(f"{outline.name} has {outline.width} columns where {width} are expected")
             return cls(0, width)
-        lowest = min(outlines, key=lambda outline: outline.lowest)
-        if zero_based is False and lowest.lowest == 0:
+        with_zero = [outline.name for outline in outlines if outline.lowest == 0]
+        if zero_based is False and with_zero:
             raise McfError(
-                f"{lowest.name} holds a column 0, so columns do not count from 1: leave zero_based out"
+                f"{with_zero[0]} holds a column 0, so columns do not count from 1: leave zero_based out"
             )
-        first = 0 if (lowest.lowest == 0 if zero_based is None else zero_based) else 1
+        first = 0 if with_zero or zero_based else 1
         width = widest.width - first
         if width < 1:
             raise McfError(f"{widest.name} holds no features: expected 'label column:value ...'")
@@ -100,8 +101,8 @@ def read_file(path: str | Path, most: float = np.inf) -> Iterator[Piece]:
     kind = file_format(path)
     if kind == "svmlight":
         for rows in svmlight.read_pieces(path, most):
-            width = rows.column_range()[1] + 1
-            yield Piece(rows.matrix(width, 0), np.array(rows.labels, dtype=float), str(path), as_written=True)
+            lowest, highest = rows.column_range()
+            yield Piece(rows.matrix(highest + 1, 0), np.array(rows.labels, dtype=float), str(path), lowest)
     elif kind == "npz":
         X, y = read_table(path)
         if y is None:
@@ -130,7 +131,7 @@ def pieces_of(source: Source, most: float) -> Iterator[Piece]:
         source = [source]
     elif isinstance(source, Callable):
         source = source()
-    as_written = None
+    kinds = set()
     for number, item in enumerate(source):
         if isinstance(item, str | Path):
             found: Iterable[Piece] = read_file(item, most)
@@ -138,9 +139,9 @@ def pieces_of(source: Source, most: float) -> Iterator[Piece]:
             X, y = _pair(item, number)
             found = [checked(X, y, f"chunk {number}")] if X.shape[0] else []
         for piece in found:
-            if as_written is not None and piece.as_written != as_written:
+            kinds.add(piece.outline().as_written)
+            if len(kinds) > 1:
                 raise McfError(f"{piece.name}: svmlight files and other pieces do not mix: give one kind")
-            as_written = piece.as_written
             yield piece
 
 
