@@ -8,6 +8,7 @@ Every logistic variant is on the scale of log(1 + e^{-y w.x}). `Objective` adds 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from mcf_cli.core.design import Block, row_sum
-from mcf_cli.core.families import Array, guarded_exp
+from mcf_cli.core.design import Block, Expanded, row_sum
+from mcf_cli.core.families import Array, Corruption, guarded_exp
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
 
@@ -79,7 +80,91 @@ class Quadratic(Loss):
         return float((weight * (error * error + variance)).sum()), gradient, row_sum(G)
 
 
-class Exponential(Loss):
+class MarginLoss(Loss):
+    """A loss phi(s) of the log-MGF sums s = sum_d kappa_d(T_d) + margins of b, with T = margins(W).
+
+    T is linear in W; which map it is, and phi, make the loss. Both derivatives follow here, so that L-BFGS and
+    Newton's method see the same formulas.
+    """
+
+    @abstractmethod
+    def margins(self, W: Array, y: int | None) -> Array:
+        """The weights T at which a block of class y evaluates kappa, from W with its C columns."""
+
+    @abstractmethod
+    def from_margins(self, G: Array, y: int | None) -> Array:
+        """The adjoint of `margins`: a gradient in W from one in T."""
+
+    @abstractmethod
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        """The same for the diagonal of a second derivative, cross terms left out."""
+
+    @abstractmethod
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        """Values (n) and gradients in s (n x J), without the rows' weights. May overwrite s."""
+
+    @abstractmethod
+    def respond(self, G: Array, ds: Array) -> Array:
+        """The change of the gradient G when s changes by ds. May overwrite ds."""
+
+    @abstractmethod
+    def stiffness(self, G: Array) -> Array:
+        """The diagonal of the second derivative of phi."""
+
+    def values(self, batch: Batch, W: Array, b: Array) -> Array:
+        """The loss of each row."""
+        y = batch.block.label
+        s, _ = batch.block.sums("log_mgf", self.margins(W, y))
+        return self.phi(batch, s + self.margins(b[None], y))[0]
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        y = batch.block.label
+        s, pullback = batch.block.sums("log_mgf", self.margins(W, y))
+        s += self.margins(b[None], y)
+        value, G = self.phi(batch, s)
+        G *= batch.column
+        g_b = self.from_margins(row_sum(G)[None], y)[0]
+        return float(batch.weight @ value), self.from_margins(pullback(G), y), g_b
+
+    def expand(self, batch: Batch, W: Array, b: Array) -> tuple[BlockResult, BlockHessian]:
+        """As `on_block`, with what second-order products need."""
+        y = batch.block.label
+        sums = Expanded(batch.block, self.margins(W, y))
+        value, G = self.phi(batch, sums.total + self.margins(b[None], y))
+        stiffness = self.stiffness(G) * batch.column
+        gradient, bend, squares = sums.derivatives(G * batch.column, stiffness)
+        g_b = self.from_margins(batch.weight[None] @ G, y)[0]
+        squares += bend
+        diagonal = self.squares_from_margins(squares, y), self.squares_from_margins(row_sum(stiffness)[None], y)[0]
+        hessian = BlockHessian(self, batch, sums, G, bend, diagonal)
+        return (float(batch.weight @ value), self.from_margins(gradient, y), g_b), hessian
+
+
+@dataclass(frozen=True)
+class BlockHessian:
+    """The second derivative of a block's loss at one point: its diagonal, and products with it."""
+
+    loss: MarginLoss
+    batch: Batch
+    sums: Expanded
+    G: Array
+    bend: Array  # sum_n G_n kappa'', like T
+    diagonal: tuple[Array, Array]
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        """Its product with a change (V, v_b) of the weights and biases."""
+        y = self.batch.block.label
+        T = self.loss.margins(V, y)
+        ds = self.sums.along(T)
+        ds += self.loss.margins(v_b[None], y)
+        dG = self.loss.respond(self.G, ds)
+        dG *= self.batch.column
+        image = self.sums.gradient(dG)
+        image += self.bend * T
+        return self.loss.from_margins(image, y), self.loss.from_margins(row_sum(dG)[None], y)[0]
+
+
+class Exponential(MarginLoss):
     """e^s with s = sum_d kappa_d(-(W y)_d) - b.y, Eq. final_exp.
 
     The code y is -1/+1 for two classes; for K it is 1 for the class and -1/(K-1) for the others.
@@ -99,27 +184,61 @@ class Exponential(Loss):
     def width(self) -> int:
         return 1
 
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        assert batch.block.label is not None
-        code = self.codes[batch.block.label]
-        s, pullback = batch.block.sums("log_mgf", -(W @ code)[:, None])
-        value, slope = guarded_exp(s[:, 0] - b @ code)
-        G = batch.weight * slope
-        return float(batch.weight @ value), -pullback(G[:, None]) * code, -G.sum() * code
+    def margins(self, W: Array, y: int | None) -> Array:
+        return -(W @ self.codes[y])[:, None]
+
+    def from_margins(self, G: Array, y: int | None) -> Array:
+        return -G * self.codes[y]
+
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        return H * self.codes[y] ** 2
+
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        value, slope = guarded_exp(s)
+        return value[:, 0], slope
+
+    def respond(self, G: Array, ds: Array) -> Array:
+        ds *= G
+        return ds
+
+    def stiffness(self, G: Array) -> Array:
+        return G
 
 
-def _log_sum_exp(scores: Array) -> tuple[Array, Array]:
-    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores."""
+class SoftmaxLoss(MarginLoss):
+    """A log sum of exponentials of s: the logistic losses. Its gradient is a softmax P."""
+
+    def respond(self, G: Array, ds: Array) -> Array:
+        ds *= G
+        ds -= G * ds.sum(axis=1, keepdims=True)
+        return ds
+
+    def stiffness(self, G: Array) -> Array:
+        return G * (1.0 - G)
+
+
+def _log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
+    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores.
+
+    with_zero adds a score of 0, the example's own class, that has no column.
+    """
     top = scores.max(axis=1, keepdims=True)
+    if with_zero:
+        np.maximum(top, 0.0, out=top)
     scores -= top
     np.exp(scores, out=scores)
     total = scores.sum(axis=1, keepdims=True)
+    if with_zero:
+        total += np.exp(-top)
     scores /= total
     return (np.log(total) + top)[:, 0], scores
 
 
-class PairwiseJensen(Loss):
-    """log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk - w_dy) + b_k - b_y: Jensen's bound, Eq. final_log for K = 2."""
+class PairwiseJensen(SoftmaxLoss):
+    """log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk - w_dy) + b_k - b_y: Jensen's bound, Eq. final_log for K = 2.
+
+    l_y = 0 has no column. e^-loss is a lower bound on E[p(y | x~)], Eq. bayes_net.
+    """
 
     spread = 2.0
 
@@ -132,72 +251,55 @@ class PairwiseJensen(Loss):
     def width(self) -> int:
         return max(1, self.n_classes - 1)
 
-    def values(self, batch: Batch, W: Array, b: Array) -> Array:
-        """The bound for each row; e^-bound is a lower bound on E[p(y | x~)], Eq. bayes_net."""
-        return self._margins(batch, W, b)[0]
-
-    def _margins(self, batch: Batch, W: Array, b: Array) -> tuple[Array, Array, Any]:
-        """Values, softmax over the classes (over the other class alone for two), pullback of the margins."""
-        y = batch.block.label
+    def margins(self, W: Array, y: int | None) -> Array:
         assert y is not None
         if self.binary:
-            sign = 2.0 * y - 1.0
-            s, pullback = batch.block.sums("log_mgf", -sign * W)
-            s -= sign * b
-            return np.logaddexp(0.0, s[:, 0]), expit(s), pullback
-        others = np.arange(self.n_classes) != y
-        s, pullback = batch.block.sums("log_mgf", W[:, others] - W[:, [y]])
-        scores = np.zeros((len(s), self.n_classes))
-        scores[:, others] = s + (b[others] - b[y])
-        return *_log_sum_exp(scores), pullback
+            return -W if y else W
+        T = np.empty((len(W), self.n_classes - 1))
+        np.subtract(W[:, :y], W[:, [y]], out=T[:, :y])
+        np.subtract(W[:, y + 1 :], W[:, [y]], out=T[:, y:])
+        return T
 
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        y = batch.block.label
+    def from_margins(self, G: Array, y: int | None) -> Array:
         assert y is not None
-        value, G, pullback = self._margins(batch, W, b)
-        G *= batch.column
         if self.binary:
-            sign = 2.0 * y - 1.0
-            return float(batch.weight @ value), -sign * pullback(G), -sign * row_sum(G)
-        others = np.arange(self.n_classes) != y
-        gradient, g_b = np.empty_like(W), row_sum(G)
-        gradient[:, others] = pullback(np.ascontiguousarray(G[:, others]))
-        gradient[:, y] = -gradient[:, others].sum(axis=1)
-        g_b[y] -= g_b.sum()
-        return float(batch.weight @ value), gradient, g_b
+            return -G if y else G
+        return self._with_own(G, y, -G.sum(axis=1))
+
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        return H if self.binary or y is None else self._with_own(H, y, H.sum(axis=1))
+
+    def _with_own(self, others: Array, y: int, own: Array) -> Array:
+        result = np.empty((len(others), self.n_classes))
+        result[:, :y], result[:, y], result[:, y + 1 :] = others[:, :y], own, others[:, y:]
+        return result
+
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        if self.binary:
+            return np.logaddexp(0.0, s[:, 0]), expit(s)
+        return _log_sum_exp(s, with_zero=True)
 
 
-class SharedJensen(Loss):
+class SharedJensen(SoftmaxLoss):
     """-(w_y.m + b_y) + log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk) + b_k: a looser bound with one table for all.
 
-    The part that is linear in the class means is the objective's.
+    The part that is linear in the class means is the objective's. Without corruption this is the logistic loss.
     """
 
     grouped = False
     uses_class_means = True
 
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        scores, pullback = batch.block.sums("log_mgf", W)
-        scores += b
-        value, G = _log_sum_exp(scores)
-        G *= batch.column
-        return float(batch.weight @ value), pullback(G), row_sum(G)
+    def margins(self, W: Array, y: int | None) -> Array:
+        return W
 
+    def from_margins(self, G: Array, y: int | None) -> Array:
+        return G
 
-class PlainLogistic(Loss):
-    """log sum_k e^{w_k.x + b_k} - (w_y.x + b_y): the multi-class logistic loss when nothing is corrupted."""
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        return H
 
-    grouped = False
-
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        scores, pullback = batch.block.sums("log_mgf", W)
-        scores += b
-        rows = np.arange(len(scores))
-        own = scores[rows, batch.target]
-        value, G = _log_sum_exp(scores)
-        G[rows, batch.target] -= 1.0
-        G *= batch.column
-        return float(batch.weight @ (value - own)), pullback(G), row_sum(G)
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        return _log_sum_exp(s)
 
 
 class Variational(Loss):
@@ -415,16 +517,41 @@ class Objective:
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
         settled = self.loss.settle(self.batches, W, b)
-        value, g_W, g_b = 0.0, None, np.zeros_like(b)
+        blocks = [(batch.block.columns, self.loss.on_block(batch, W_, b, settled)) for batch, W_ in self._local(W)]
+        return self._total(blocks, W, b)
+
+    def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
+        """As `loss_gradient`, with the second derivative."""
+        assert isinstance(self.loss, MarginLoss)
+        results, hessians = [], []
+        for batch, W_ in self._local(W):
+            result, hessian = self.loss.expand(batch, W_, b)
+            results.append((batch.block.columns, result))
+            hessians.append(hessian)
+        return *self._total(results, W, b), Hessian(hessians, self.l2, self.shape)
+
+    @property
+    def has_hessian(self) -> bool:
+        """Newton's method can be used: a margin loss, and corruptions that know their second derivative."""
+        if not isinstance(self.loss, MarginLoss):
+            return False
+        probe = {
+            type(family): family.log_mgf_expansion
+            for batch in self.batches
+            for _, family in batch.block.parts
+        }
+        return all(method.__func__ is not Corruption.log_mgf_expansion for method in probe.values())
+
+    def _local(self, W: Array) -> Iterator[tuple[Batch, Array]]:
         for batch in self.batches:
             columns = batch.block.columns
-            if isinstance(columns, slice):
-                v, share, share_b = self.loss.on_block(batch, W, b, settled)
-                g_W = share if g_W is None else np.add(g_W, share, out=g_W)
-            else:
-                v, share, share_b = self.loss.on_block(batch, W[columns], b, settled)
-                g_W = np.zeros_like(W) if g_W is None else g_W
-                g_W[columns] += share
+            yield batch, W if isinstance(columns, slice) else W[columns]
+
+    def _total(self, blocks: Any, W: Array, b: Array) -> tuple[float, Array, Array]:
+        """The sum over the blocks, with the terms that belong to no block."""
+        value, g_W, g_b = 0.0, None, np.zeros_like(b)
+        for columns, (v, share, share_b) in blocks:
+            g_W = _added(g_W, share, columns, self.shape)
             value += v
             g_b += share_b
         assert g_W is not None
@@ -437,3 +564,37 @@ class Objective:
             value += self.l2 * float(np.vdot(W, W))
             g_W += (2.0 * self.l2) * W
         return value, g_W, g_b
+
+
+class Hessian:
+    """The second derivative of an objective at one point, until the objective is evaluated again."""
+
+    def __init__(self, blocks: list[BlockHessian], l2: float, shape: tuple[int, int]):
+        self.blocks, self.l2, self.shape = blocks, l2, shape
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        """Its product with a change (V, v_b) of weights and biases."""
+        total, total_b = (2.0 * self.l2) * V, np.zeros_like(v_b)
+        for block in self.blocks:
+            columns = block.batch.block.columns
+            share, share_b = block.product(V if isinstance(columns, slice) else V[columns], v_b)
+            total = _added(total, share, columns, self.shape)
+            total_b += share_b
+        return total, total_b
+
+    def diagonal(self) -> tuple[Array, Array]:
+        """An estimate of its diagonal, never below zero."""
+        total, total_b = np.full(self.shape, 2.0 * self.l2), np.zeros(self.shape[1])
+        for block in self.blocks:
+            total = _added(total, block.diagonal[0], block.batch.block.columns, self.shape)
+            total_b += block.diagonal[1]
+        return np.maximum(total, 0.0), total_b
+
+
+def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, int]) -> Array:
+    """total[columns] += share; the first share of all columns becomes the total."""
+    if isinstance(columns, slice):
+        return share if total is None else np.add(total, share, out=total)
+    total = np.zeros(shape) if total is None else total
+    total[columns] += share
+    return total

@@ -232,7 +232,7 @@ class Fit(Strict):
     """When the optimiser stops."""
 
     max_iter: Count = 1000
-    tol: Annotated[Number, Field(gt=0)] = 1e-4
+    tol: Annotated[Number, Field(gt=0)] = 1e-3
 
 
 class Config(Strict):

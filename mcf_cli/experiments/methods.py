@@ -193,7 +193,7 @@ def shared_problem(
         while len(_recent) >= RECENT:
             _recent.pop(next(iter(_recent)))
         X = dataset.X[rows] if columns is None else dataset.X[rows][:, columns]
-        problem = Problem(X, dataset.y[rows], n_classes=len(dataset.class_names), **form)
+        problem = Problem(X, dataset.y[rows], n_classes=len(dataset.class_names), drop_absent=True, **form)
         _recent[key] = SharedProblem(problem)
     return _recent[key]
 
