@@ -149,7 +149,7 @@ def added(shares: Iterable[Sums]) -> Sums:
 def second_moments(X: Any, task: Task) -> Array:
     """sum_n E[x~_nd^2] of each feature, or what stands for it: it scales the weights for the optimiser."""
     X, ones = task.corruption.prepare(X), np.ones(X.shape[0])
-    return column_sums(X, ones, squared=True) + task.corruption.covariance_sum(X, ones).diagonal()
+    return column_sums(X, ones, power=2) + task.corruption.covariance_sum(X, ones).diagonal()
 
 
 class SummedObjective:

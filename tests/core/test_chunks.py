@@ -58,7 +58,9 @@ def test_the_solution_is_that_of_all_rows(family, options, classes):
     ours = solve(
         task, 150, moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks), max_iter=9999, tol=1e-9
     )
-    whole = Problem(X, y, n_classes=classes, **options).solve(family, 0.01, max_iter=9999, tol=1e-9)
+    method = "direct" if options.get("loss") == "quadratic" else "lbfgs"
+    problem = Problem(X, y, n_classes=classes, **options)
+    whole = problem.solve(family, 0.01, max_iter=9999, tol=1e-9, method=method)
     np.testing.assert_allclose(ours.coef, whole.coef, atol=1e-6)
     np.testing.assert_allclose(ours.intercept, whole.intercept, atol=1e-6)
     assert ours.objective == pytest.approx(whole.objective, abs=1e-10)

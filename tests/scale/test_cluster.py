@@ -17,7 +17,7 @@ distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
-TIGHT = {"l2": 0.01, "max_iter": 9999, "tol": 1e-8}
+TIGHT = {"l2": 0.01, "max_iter": 300, "tol": 1e-8}
 
 
 @pytest.fixture(scope="module")
