@@ -49,7 +49,15 @@ def _check_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo)
 
 
 def read_npz(path: Path) -> tuple[np.ndarray | sp.csr_matrix, list[str] | None]:
-    """X (dense, or the parts of a CSR matrix as scipy.sparse names them) and the labels y, if any."""
+    """X and the names of the labels y, if any."""
+    X, y = read_table(path)
+    if y is not None and y.dtype.kind == "f" and np.array_equal(y, np.round(y)):
+        y = y.astype(np.int64)
+    return X, None if y is None else [str(label) for label in y.tolist()]
+
+
+def read_table(path: Path) -> tuple[np.ndarray | sp.csr_matrix, np.ndarray | None]:
+    """X (dense, or the parts of a CSR matrix as scipy.sparse names them) and y as stored, if it is there."""
     arrays = read_arrays(path)
     X = _csr(path, arrays) if "indptr" in arrays else arrays.get("X")
     if X is None:
@@ -66,17 +74,13 @@ def read_npz(path: Path) -> tuple[np.ndarray | sp.csr_matrix, list[str] | None]:
     return X, _labels(path, arrays, X.shape[0])
 
 
-def _labels(path: Path, arrays: dict[str, np.ndarray], n_rows: int) -> list[str] | None:
+def _labels(path: Path, arrays: dict[str, np.ndarray], n_rows: int) -> np.ndarray | None:
     y = arrays.get("y")
-    if y is None:
-        return None
-    if y.shape != (n_rows,) or y.dtype.kind not in "biufU":
+    if y is not None and (y.shape != (n_rows,) or y.dtype.kind not in "biufU"):
         raise McfError(
             f"{path}: y has shape {y.shape} and type {y.dtype}; expected {n_rows} numbers or names"
         )
-    if y.dtype.kind == "f" and np.array_equal(y, np.round(y)):
-        y = y.astype(np.int64)
-    return [str(label) for label in y.tolist()]
+    return y
 
 
 def _csr(path: Path, arrays: dict[str, np.ndarray]) -> sp.csr_matrix:
