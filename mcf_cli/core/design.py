@@ -192,7 +192,6 @@ class Expanded:
         total: Any = 0.0
         for part, family in block.parts:
             expansion = family.log_mgf_expansion(T[part.columns], part.pairs)
-            assert expansion is not None
             share = part.product(expansion.value)
             if expansion.base is not None:
                 share += expansion.base[0].sum(axis=0)

@@ -134,6 +134,7 @@ class Corruption(BaseEstimator, ABC):
 
     coded = False  # needs (feature, value) pairs
     acts_on_zeros = False  # a zero entry can change
+    couples_features = False  # the second derivative of a sum over features is not diagonal
 
     # -- parameters -----------------------------------------------------------------------------------------
     def _parameter(self, name: str, low: float, high: float, open_high: bool = True) -> Any:
@@ -236,9 +237,9 @@ class Corruption(BaseEstimator, ABC):
         """log_mgf exists for |t| below this."""
         return np.inf
 
-    def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion | None:
-        """The table to second order, or None where the second derivative is not diagonal in T."""
-        return None
+    def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
+        """The table to second order, for families that do not couple features."""
+        raise NotImplementedError(f"{type(self).__name__} has no table to second order")
 
     # -- tables: what an example's sum over features needs (see design). A single family also has a
     # log_mgf_table: (base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table. ---------------
@@ -314,8 +315,10 @@ class Linear(Corruption):
 
     def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
         value, slope, curvature = (array.T for array in self.per_unit(T.T))
-        zero = tuple(array.T for array in self.at_zero(T.T)) if self.acts_on_zeros else None
-        return Expansion(None, value, slope, lambda: curvature, zero)
+        if not self.acts_on_zeros:
+            return Expansion(None, value, slope, lambda: curvature)
+        zero, zero_slope, zero_curvature = (array.T for array in self.at_zero(T.T))
+        return Expansion(None, value, slope, lambda: curvature, (zero, zero_slope, zero_curvature))
 
 
 class Identity(Linear):

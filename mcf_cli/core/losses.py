@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from mcf_cli.core.design import Block, Expanded, row_sum
-from mcf_cli.core.families import Array, Corruption, guarded_exp
+from mcf_cli.core.families import Array, guarded_exp
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
 
@@ -135,7 +135,10 @@ class MarginLoss(Loss):
         gradient, bend, squares = sums.derivatives(G * batch.column, stiffness)
         g_b = self.from_margins(batch.weight[None] @ G, y)[0]
         squares += bend
-        diagonal = self.squares_from_margins(squares, y), self.squares_from_margins(row_sum(stiffness)[None], y)[0]
+        diagonal = (
+            self.squares_from_margins(squares, y),
+            self.squares_from_margins(row_sum(stiffness)[None], y)[0],
+        )
         hessian = BlockHessian(self, batch, sums, G, bend, diagonal)
         return (float(batch.weight @ value), self.from_margins(gradient, y), g_b), hessian
 
@@ -517,37 +520,41 @@ class Objective:
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
         settled = self.loss.settle(self.batches, W, b)
-        blocks = [(batch.block.columns, self.loss.on_block(batch, W_, b, settled)) for batch, W_ in self._local(W)]
+        blocks = (
+            (batch.block.columns, self.loss.on_block(batch, W_, b, settled)) for batch, W_ in self._local(W)
+        )
         return self._total(blocks, W, b)
 
     def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
         """As `loss_gradient`, with the second derivative."""
         assert isinstance(self.loss, MarginLoss)
-        results, hessians = [], []
-        for batch, W_ in self._local(W):
-            result, hessian = self.loss.expand(batch, W_, b)
-            results.append((batch.block.columns, result))
-            hessians.append(hessian)
-        return *self._total(results, W, b), Hessian(hessians, self.l2, self.shape)
+        loss, hessians = self.loss, []
+
+        def blocks() -> Iterator[tuple[Array | slice, BlockResult]]:
+            for batch, W_ in self._local(W):
+                result, hessian = loss.expand(batch, W_, b)
+                hessians.append(hessian)
+                yield batch.block.columns, result
+
+        total = self._total(blocks(), W, b)
+        return *total, Hessian(hessians, self.l2, self.shape)
 
     @property
     def has_hessian(self) -> bool:
         """Newton's method can be used: a margin loss, and corruptions that know their second derivative."""
         if not isinstance(self.loss, MarginLoss):
             return False
-        probe = {
-            type(family): family.log_mgf_expansion
-            for batch in self.batches
-            for _, family in batch.block.parts
-        }
-        return all(method.__func__ is not Corruption.log_mgf_expansion for method in probe.values())
+        families = (family for batch in self.batches for _, family in batch.block.parts)
+        return not any(family.couples_features for family in families)
 
     def _local(self, W: Array) -> Iterator[tuple[Batch, Array]]:
         for batch in self.batches:
             columns = batch.block.columns
             yield batch, W if isinstance(columns, slice) else W[columns]
 
-    def _total(self, blocks: Any, W: Array, b: Array) -> tuple[float, Array, Array]:
+    def _total(
+        self, blocks: Iterator[tuple[Array | slice, BlockResult]], W: Array, b: Array
+    ) -> tuple[float, Array, Array]:
         """The sum over the blocks, with the terms that belong to no block."""
         value, g_W, g_b = 0.0, None, np.zeros_like(b)
         for columns, (v, share, share_b) in blocks:

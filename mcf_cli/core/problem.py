@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -144,12 +144,16 @@ class Problem:
             limit = self._weight_limit(corruption, objective.loss)
             smooth = objective.has_hessian and not np.isfinite(limit).any()
             if method == "newton" and not smooth:
-                raise ValueError("method='newton' needs a loss and corruption with a second derivative: use 'lbfgs'")
+                raise ValueError(
+                    "method='newton' needs a loss and corruption with a second derivative: use 'lbfgs'"
+                )
             if smooth and method in ("auto", "newton"):
                 outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol)
             else:
                 scale = self._weight_scale(corruption, l2)
                 outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
+            if self.n_classes > 2:  # a shift of all biases changes nothing
+                outcome = replace(outcome, b=outcome.b - outcome.b.mean())
         value = objective.loss_gradient(outcome.W, outcome.b)[0]
         how = outcome.n_iter, outcome.converged, outcome.message
         return Solution(outcome.W.T, outcome.b, value, *how, self.labels)

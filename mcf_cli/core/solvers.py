@@ -96,9 +96,11 @@ def newton(
         steps = n_iter + 1
         step, expected = model.step(min(0.25, (model.decrement / first) ** 0.25), reach)
         length = model.length(step)
+        moved: _Model | None
         if expected <= 1e-13 * abs(model.value):  # too little for the value to show; the gradient still can
-            share, moved = 1.0, _Model(objective, point + step, fit_intercept)
-            if moved.steepest >= model.steepest:
+            share, last = 1.0, _Model(objective, point + step, fit_intercept)
+            moved = last
+            if last.steepest >= model.steepest:
                 return Outcome(point[:-1], point[-1], n_iter, True, "the objective is at its rounding error")
         else:
             share, moved = _shortened(objective, point, step, model, fit_intercept)

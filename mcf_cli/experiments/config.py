@@ -210,7 +210,9 @@ class DataEntry(Strict):
     options: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="for the user's own files"
     )
-    select: dict[str, Any] = Field(default_factory=dict, description="what differs here from the item's select")
+    select: dict[str, Any] = Field(
+        default_factory=dict, description="what differs here from the item's select"
+    )
 
 
 def _by_name(value: Any) -> Any:
