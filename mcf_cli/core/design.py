@@ -296,8 +296,7 @@ class Block:
             else:
                 t = (P_own[feature] + (along[row] * Q_own[feature])[:, None]).T
                 x, own = entries.value, family.at(feature)
-            kappa = own.log_mgf(t, x).reshape(K, -1).T
-            rate = own.log_mgf_derivative(t, x).reshape(K, -1).T
+            kappa, rate = (array.reshape(K, -1).T for array in own.log_mgf_and_derivative(t, x))
             total += entries.by_row @ kappa
             slope += entries.by_row @ (rate * Q_own[feature][:, None])
             kept.append((part, entries, rate))

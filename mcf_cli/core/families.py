@@ -233,6 +233,10 @@ class Corruption(BaseEstimator, ABC):
     def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
         """d log_mgf / d t."""
 
+    def log_mgf_and_derivative(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
+        """Both; families that can share their work do."""
+        return self.log_mgf(t, x), self.log_mgf_derivative(t, x)
+
     def weight_limit(self) -> Any:
         """log_mgf exists for |t| below this."""
         return np.inf
@@ -364,12 +368,12 @@ class Coded(Corruption):
         return [(kept, Identity()), (dropped, self.at(dropped))]
 
     def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
-        return self._kappa(t, x)[0]
+        return self.log_mgf_and_derivative(t, x)[0]
 
     def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
-        return self._kappa(t, x)[1]
+        return self.log_mgf_and_derivative(t, x)[1]
 
-    def _kappa(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
+    def log_mgf_and_derivative(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
         q = self._q()
         u_per_t = self.survivor(q) * np.asarray(x, dtype=float)
         u = np.asarray(t, dtype=float) * u_per_t

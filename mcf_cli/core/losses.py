@@ -324,6 +324,8 @@ class Variational(Loss):
         self.entrywise = not shared_lambda
         if self.binary:
             self.spread = 1.0
+        # Roots and slopes of the last evaluation: the next one is close to them.
+        self._recent: dict[int, tuple[Array, Array]] = {}
 
     @property
     def width(self) -> int:
@@ -350,7 +352,7 @@ class Variational(Loss):
                 [sum(self._slope(batch, W[batch.block.columns], b, float(lam[0])) for batch in batches)]
             )
 
-        return float(increasing_root(slope, 1)[0])
+        return float(self._root(0, slope, 1)[0])
 
     def _slope(self, batch: Batch, W: Array, b: Array, lam: float) -> float:
         """Derivative in a shared lambda of a block's loss."""
@@ -371,7 +373,7 @@ class Variational(Loss):
         P, Q, biases = W @ p, W @ q, b @ p
         means, mean_pullback = block.sums("mean", np.column_stack([W @ linear, Q]))
         if settled is None:
-            lam = self._best_lambda(block, P, Q, biases, means[:, 1])
+            lam = self._best_lambda(batch, P, Q, biases, means[:, 1])
             s, _, pullback = block.log_mgf_along(P, Q, lam)
         else:
             lam = np.full(len(means), settled)
@@ -392,40 +394,51 @@ class Variational(Loss):
             gradient, g_b = gradient[:, 1:], g_b[1:]
         return float(batch.weight @ value), gradient, g_b
 
-    def _best_lambda(self, block: Block, P: Array, Q: Array, biases: Array, mean: Array) -> Array:
+    def _best_lambda(self, batch: Batch, P: Array, Q: Array, biases: Array, mean: Array) -> Array:
         def derivative(lam: Array) -> Array:
-            s, slope, _ = block.log_mgf_along(P, Q, lam)
+            s, slope, _ = batch.block.log_mgf_along(P, Q, lam)
             return (softmax(s + biases, axis=1) * slope).sum(axis=1) - mean
 
-        return increasing_root(derivative, len(mean))
+        return self._root(id(batch), derivative, len(mean))
+
+    def _root(self, key: int, function: Any, n: int) -> Array:
+        """The root of each function, sought from where it was last."""
+        if key not in self._recent:
+            ends = function(np.zeros(n)), function(np.ones(n))
+            rate = np.maximum(ends[1] - ends[0], np.finfo(float).tiny)
+            with np.errstate(over="ignore"):
+                self._recent[key] = np.clip(-ends[0] / rate, 0.0, 1.0), rate
+        self._recent[key] = increasing_root(function, *self._recent[key])
+        return self._recent[key][0]
 
 
-def increasing_root(function: Any, n: int, tolerance: float = 1e-12, max_iter: int = 60) -> Array:
-    """Elementwise root in [0, 1] of n increasing functions, or the end nearer to it: regula falsi, Illinois rule."""
-    low, high = np.zeros(n), np.ones(n)
-    f_low, f_high = function(low), function(high)
-    root = np.where(f_low >= 0.0, 0.0, 1.0)
-    side = np.zeros(n)
-    open_ = (f_low < 0.0) & (f_high > 0.0)
+def increasing_root(
+    function: Any, start: Array, rate: Array, tolerance: float = 1e-7, max_iter: int = 60
+) -> tuple[Array, Array]:
+    """Elementwise root in [0, 1] of increasing functions, or the end nearer to it; and the functions' slopes there.
+
+    Secant steps from `start` with the slopes `rate`, both of which the last call can give; bisection where a step
+    leaves the interval known to hold the root. The last step is within the tolerance, so the root is far closer.
+    """
+    low, high = np.zeros_like(start), np.ones_like(start)
+    root, f = start, function(start)
     for _ in range(max_iter):
-        if not open_.any():
-            break
-        with np.errstate(invalid="ignore", divide="ignore"):
-            guess = np.where(open_, (low * f_high - high * f_low) / (f_high - f_low), root)
-        guess = np.where(np.isfinite(guess), guess, 0.5 * (low + high))
-        f = function(guess)
-        moved = np.abs(guess - root)
-        root = np.where(open_, guess, root)
-        below = open_ & (f < 0.0)
-        above = open_ & (f >= 0.0)
-        # The end that stays twice is weighed half, so that it moves too.
-        f_high = np.where(below & (side < 0), 0.5 * f_high, f_high)
-        f_low = np.where(above & (side > 0), 0.5 * f_low, f_low)
-        low, f_low = np.where(below, guess, low), np.where(below, f, f_low)
-        high, f_high = np.where(above, guess, high), np.where(above, f, f_high)
-        side = np.where(below, -1.0, np.where(above, 1.0, side))
-        open_ &= (moved > tolerance) & (f != 0.0)
-    return root
+        low, high = np.where(f < 0.0, root, low), np.where(f > 0.0, root, high)
+        with np.errstate(over="ignore"):
+            guess = root - f / rate
+        middle = 0.5 * (low + high)
+        guess = np.where(guess < low, np.where(low == 0.0, 0.0, middle), guess)
+        guess = np.where(guess > high, np.where(high == 1.0, 1.0, middle), guess)
+        move = guess - root
+        if np.abs(move).max(initial=0.0) <= tolerance:
+            return guess, rate
+        before, f = f, function(guess)
+        moved = np.abs(move) > tolerance
+        with np.errstate(over="ignore"):
+            secant = (f - before) / np.where(moved, move, 1.0)
+        rate = np.where(moved & (secant > 0.0) & np.isfinite(secant), secant, rate)
+        root = guess
+    return root, rate
 
 
 class QuadraticApproximation(Loss):
