@@ -209,7 +209,7 @@ class Expanded:
 
     def gradient(self, G: Array) -> Array:
         """The gradient in T of sum(G * sums)."""
-        g, result = row_sum(G), np.empty(self.shape)
+        g, result = row_sum(G), np.zeros(self.shape)
         for part, expansion in self.parts:
             result[part.columns] = expansion.gradient(part.adjoint(G), g)
         return result
@@ -217,7 +217,7 @@ class Expanded:
     def derivatives(self, G: Array, C: Array) -> tuple[Array, Array, Array]:
         """Of sum(G * sums): gradient and second derivative; and sum_n C_n (d sums_n / d T)^2, all like T."""
         g, c = row_sum(G), row_sum(C)
-        gradient, bend, squares = (np.empty(self.shape) for _ in range(3))
+        gradient, bend, squares = (np.zeros(self.shape) for _ in range(3))
         for part, expansion in self.parts:
             H = part.adjoint(G)
             gradient[part.columns] = expansion.gradient(H, g)
