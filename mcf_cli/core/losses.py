@@ -18,6 +18,7 @@ from scipy.special import expit, softmax
 
 from mcf_cli.core.design import Block, Expanded, row_sum
 from mcf_cli.core.families import Array, guarded_exp
+from mcf_cli.core.kernels import in_threads, threads
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
 
@@ -533,10 +534,11 @@ class Objective:
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
         settled = self.loss.settle(self.batches, W, b)
-        blocks = (
-            (batch.block.columns, self.loss.on_block(batch, W_, b, settled)) for batch, W_ in self._local(W)
-        )
-        return self._total(blocks, W, b)
+
+        def on_block(batch: Batch) -> tuple[Array | slice, BlockResult]:
+            return batch.block.columns, self.loss.on_block(batch, _of(batch, W), b, settled)
+
+        return self._total(_a_few_at_a_time(on_block, self.batches), W, b)
 
     def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
         """As `loss_gradient`, with the second derivative."""
@@ -544,8 +546,8 @@ class Objective:
         loss, hessians = self.loss, []
 
         def blocks() -> Iterator[tuple[Array | slice, BlockResult]]:
-            for batch, W_ in self._local(W):
-                result, hessian = loss.expand(batch, W_, b)
+            expanded = _a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, W), b), self.batches)
+            for batch, (result, hessian) in zip(self.batches, expanded, strict=True):
                 hessians.append(hessian)
                 yield batch.block.columns, result
 
@@ -559,11 +561,6 @@ class Objective:
             return False
         families = (family for batch in self.batches for _, family in batch.block.parts)
         return not any(family.couples_features for family in families)
-
-    def _local(self, W: Array) -> Iterator[tuple[Batch, Array]]:
-        for batch in self.batches:
-            columns = batch.block.columns
-            yield batch, W if isinstance(columns, slice) else W[columns]
 
     def _total(
         self, blocks: Iterator[tuple[Array | slice, BlockResult]], W: Array, b: Array
@@ -595,10 +592,9 @@ class Hessian:
     def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
         """Its product with a change (V, v_b) of weights and biases."""
         total, total_b = (2.0 * self.l2) * V, np.zeros_like(v_b)
-        for block in self.blocks:
-            columns = block.batch.block.columns
-            share, share_b = block.product(V if isinstance(columns, slice) else V[columns], v_b)
-            total = _added(total, share, columns, self.shape)
+        products = _a_few_at_a_time(lambda block: block.product(_of(block.batch, V), v_b), self.blocks)
+        for block, (share, share_b) in zip(self.blocks, products, strict=True):
+            total = _added(total, share, block.batch.block.columns, self.shape)
             total_b += share_b
         return total, total_b
 
@@ -609,6 +605,19 @@ class Hessian:
             total = _added(total, block.diagonal[0], block.batch.block.columns, self.shape)
             total_b += block.diagonal[1]
         return np.maximum(total, 0.0), total_b
+
+
+def _of(batch: Batch, W: Array) -> Array:
+    """The rows of W that a block needs."""
+    columns = batch.block.columns
+    return W if isinstance(columns, slice) else W[columns]
+
+
+def _a_few_at_a_time(function: Any, items: list[Any]) -> Iterator[Any]:
+    """function(item) for each item in order, as many at a time as there are threads: results can be large."""
+    n = threads()
+    for start in range(0, len(items), n):
+        yield from in_threads(function, items[start : start + n])
 
 
 def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, int]) -> Array:

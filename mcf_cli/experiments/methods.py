@@ -3,8 +3,9 @@
     learner = make_learner(params, dataset, rows)
     for l2, solution in learner.subset(fold).path([1, 0.1, 0]): ...
 
-A path runs from the strongest penalty to the weakest, each fit starting from the one before. The order is
-part of the method: it makes the numbers of a trial independent of what was computed elsewhere or earlier.
+A path runs from the strongest penalty to the weakest, each fit starting from the one before, the first from
+zero or from a solution on some of the rows. The order is part of the method: it makes the numbers of a trial
+independent of what was computed elsewhere or earlier.
 """
 
 import hashlib
@@ -41,15 +42,13 @@ CLASSES = {
 
 
 class Learner(Protocol):
-    """A method on a training set. A closed form does not depend on where a path begins."""
-
-    closed_form: bool
+    """A method on a training set."""
 
     def subset(self, rows: np.ndarray) -> "Learner":
         """The same method on some of the rows."""
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        """Fits along l2, the strongest first."""
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        """Fits along l2, the strongest first, which begins at `start`."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,11 @@ class Marginalised:
     corruption: Any
     fit: dict[str, Any]
 
-    @property
-    def closed_form(self) -> bool:
-        return self.shared.problem.loss_name == "quadratic"
-
     def subset(self, rows: np.ndarray) -> "Marginalised":
         return replace(self, shared=self.shared.subset(rows))
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        solution = None
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        solution = start if _same_classes(start, self.shared.problem) else None
         for l2 in sorted(l2s, reverse=True):
             solution = self.shared.problem.solve(self.corruption, l2, start=solution, **self.fit)
             yield l2, solution
@@ -86,13 +81,12 @@ class Baseline:
     X: Matrix
     y: np.ndarray
     fit: dict[str, Any] = field(default_factory=dict)
-    closed_form: bool = False
 
     def subset(self, rows: np.ndarray) -> "Baseline":
         return replace(self, X=self.X[rows], y=self.y[rows])
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        problem, solution = self.make(self.X, self.y), None
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        problem, solution = self.make(self.X, self.y), start
         for l2 in sorted(l2s, reverse=True):
             solution = problem.solve(l2, start=solution, **self.fit)
             yield l2, solution
@@ -104,13 +98,13 @@ class L1:
 
     shared: "SharedProblem"
     fit: dict[str, Any]
-    closed_form = False
 
     def subset(self, rows: np.ndarray) -> "L1":
         return replace(self, shared=self.shared.subset(rows))
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        model, solution = Penalised(self.shared.problem, "l1"), None
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        model = Penalised(self.shared.problem, "l1")
+        solution = start if _same_classes(start, self.shared.problem) else None
         for strength in sorted(l2s, reverse=True):
             solution = model.solve(strength, start=solution, **self.fit)
             yield strength, solution
@@ -127,21 +121,25 @@ class OnSeenFeatures:
     columns: np.ndarray
     n_features: int
 
-    @property
-    def closed_form(self) -> bool:
-        return self.inner.closed_form
-
     def subset(self, rows: np.ndarray) -> "OnSeenFeatures":
         return replace(self, inner=self.inner.subset(rows))
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        for l2, solution in self.inner.path(l2s):
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        if start is not None:
+            start = replace(start, coef=start.coef[:, self.columns])
+        for l2, solution in self.inner.path(l2s, start):
             coef = np.zeros((len(solution.coef), self.n_features))
             coef[:, self.columns] = solution.coef
             yield l2, replace(solution, coef=coef)
 
     def loo(self, l2: float) -> np.ndarray:
         return self.inner.loo(l2)
+
+
+def _same_classes(start: Solution | None, problem: Problem) -> bool:
+    """A fold may lack a class that the whole has; its solution is then no place to begin."""
+    ours, theirs = problem.labels, None if start is None else start.labels
+    return start is not None and (ours is theirs or np.array_equal(ours, theirs))
 
 
 def make_learner(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Learner:
@@ -177,8 +175,7 @@ def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Bas
         corruption = make_corruption(method, dataset.blocks)
         make = partial(Explicit, corruption=corruption, loss=method["loss"], n_classes=n_classes, seed=seed)
         fit = {**fit, "copies": params["copies"]}
-    closed_form = method["loss"] == "quadratic"
-    return Baseline(make, dataset.X[rows], dataset.y[rows], fit, closed_form)
+    return Baseline(make, dataset.X[rows], dataset.y[rows], fit)
 
 
 class SharedProblem:
