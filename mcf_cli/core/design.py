@@ -416,7 +416,7 @@ def _used(indices: Array, width: int) -> tuple[Array | None, Array]:
     held = np.zeros(width, dtype=bool)
     held[indices] = True
     number = np.cumsum(held, dtype=np.int32) - 1
-    return (None if 3 * held.sum() > 2 * width else np.flatnonzero(held)), number
+    return (None if 4 * held.sum() > width else np.flatnonzero(held)), number
 
 
 def _groups(labels: Array | None) -> list[tuple[Array | slice, int | None]]:
@@ -445,7 +445,7 @@ def _pieces(Z: sp.csr_matrix, width: int) -> list[Any]:
     """
     table_bytes, Z_bytes = 8 * width * Z.shape[1], 12 * Z.nnz
     most = Z_bytes // max(table_bytes, 1)
-    if most < 2 or Z.nnz * width < 1_000_000:
+    if most < 2 or Z.nnz * width < 1 << 18:
         return [Z]
     by_columns = table_bytes > _CACHE
     wanted = max(4, 8 * width * Z.shape[0] // _CACHE) if by_columns else 4

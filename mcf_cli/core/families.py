@@ -36,6 +36,9 @@ EXPONENT_LIMIT = 200.0
 
 def guarded_exp(t: Array) -> tuple[Array, Array]:
     """e^t and its derivative, continued linearly above EXPONENT_LIMIT."""
+    if t.max(initial=0.0) <= EXPONENT_LIMIT:
+        value = np.exp(t)
+        return value, value.copy()
     slope = np.exp(np.minimum(t, EXPONENT_LIMIT))
     return slope * (1.0 + np.maximum(t - EXPONENT_LIMIT, 0.0)), slope
 

@@ -41,6 +41,37 @@ class Loss(ABC):
         return self.n_columns
 
     spread = 1.0  # |T| is at most this many times the largest |W|: what a limit on T means for W
+    codes: Array | None = (
+        None  # K x C; the weights of class y's margin are -W codes_y, where it is a single one
+    )
+    lifted = False  # works on a feature for each (feature, class): one block serves all classes
+
+    def lift(self, W: Array) -> Array:
+        """The weights that the blocks see: W itself, or row d K + y holds the margin of feature d in class y."""
+        if not self.lifted:
+            return W
+        if self.binary:  # codes -1 and +1
+            V = np.empty((len(W), 2))
+            V[:, 0] = W[:, 0]
+            np.negative(W[:, 0], out=V[:, 1])
+            return V.reshape(-1, 1)
+        return -(W @ self._codes.T).reshape(-1, 1)
+
+    def unlift(self, G: Array) -> Array:
+        """The adjoint of `lift`."""
+        if not self.lifted:
+            return G
+        G = G.reshape(-1, self.n_classes)
+        return G[:, :1] - G[:, 1:] if self.binary else -(G @ self._codes)
+
+    def unlift_squares(self, H: Array) -> Array:
+        """The same for the diagonal of a second derivative."""
+        return H.reshape(-1, self.n_classes) @ self._codes**2 if self.lifted else H
+
+    @property
+    def _codes(self) -> Array:
+        assert self.codes is not None
+        return self.codes
 
     def settle(self, batches: list[Batch], W: Array, b: Array) -> Any:
         """What has to be known of all blocks before each is evaluated (a shared lambda)."""
@@ -121,26 +152,31 @@ class MarginLoss(Loss):
     def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
         y = batch.block.label
         s, pullback = batch.block.sums("log_mgf", self.margins(W, y))
-        s += self.margins(b[None], y)
+        s += self._biases(batch, b)
         value, G = self.phi(batch, s)
         G *= batch.column
-        g_b = self.from_margins(row_sum(G)[None], y)[0]
-        return float(batch.weight @ value), self.from_margins(pullback(G), y), g_b
+        return float(batch.weight @ value), self.from_margins(pullback(G), y), self._to_biases(batch, G)
+
+    def _biases(self, batch: Batch, b: Array) -> Array:
+        """The margins of the biases, one for all rows or one for each."""
+        return self.lift(b[None])[batch.target] if self.lifted else self.margins(b[None], batch.block.label)
+
+    def _to_biases(self, batch: Batch, G: Array) -> Array:
+        """The adjoint of `_biases`."""
+        if not self.lifted:
+            return self.from_margins(row_sum(G)[None], batch.block.label)[0]
+        return self.unlift(np.bincount(batch.target, G[:, 0], self.n_classes)[:, None])[0]
 
     def expand(self, batch: Batch, W: Array, b: Array) -> tuple[BlockResult, BlockHessian]:
         """As `on_block`, with what second-order products need."""
         y = batch.block.label
         sums = Expanded(batch.block, self.margins(W, y))
-        value, G = self.phi(batch, sums.total + self.margins(b[None], y))
+        value, G = self.phi(batch, sums.total + self._biases(batch, b))
         stiffness = self.stiffness(G) * batch.column
         gradient, bend, squares = sums.derivatives(G * batch.column, stiffness)
-        g_b = self.from_margins(batch.weight[None] @ G, y)[0]
         squares += bend
-        diagonal = (
-            self.squares_from_margins(squares, y),
-            self.squares_from_margins(row_sum(stiffness)[None], y)[0],
-        )
-        hessian = BlockHessian(self, batch, sums, G, bend, diagonal)
+        hessian = BlockHessian(self, batch, sums, G, bend, self.squares_from_margins(squares, y), stiffness)
+        g_b = self._to_biases(batch, G * batch.column)
         return (float(batch.weight @ value), self.from_margins(gradient, y), g_b), hessian
 
 
@@ -153,19 +189,31 @@ class BlockHessian:
     sums: Expanded
     G: Array
     bend: Array  # sum_n G_n kappa'', like T
-    diagonal: tuple[Array, Array]
+    diagonal: Array
+    stiffness: Array
 
     def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
         """Its product with a change (V, v_b) of the weights and biases."""
         y = self.batch.block.label
         T = self.loss.margins(V, y)
         ds = self.sums.along(T)
-        ds += self.loss.margins(v_b[None], y)
+        ds += self.loss._biases(self.batch, v_b)
         dG = self.loss.respond(self.G, ds)
         dG *= self.batch.column
         image = self.sums.gradient(dG)
         image += self.bend * T
-        return self.loss.from_margins(image, y), self.loss.from_margins(row_sum(dG)[None], y)[0]
+        return self.loss.from_margins(image, y), self.loss._to_biases(self.batch, dG)
+
+    @property
+    def bias_diagonal(self) -> Array:
+        loss, batch = self.loss, self.batch
+        if not loss.lifted:
+            return loss.squares_from_margins(row_sum(self.stiffness)[None], batch.block.label)[0]
+        by_class = np.bincount(batch.target, self.stiffness[:, 0], loss.n_classes)
+        return loss.unlift_squares(by_class[:, None])[0]
+
+
+BINARY_CODES = np.array([[-1.0], [1.0]])
 
 
 class Exponential(MarginLoss):
@@ -179,7 +227,7 @@ class Exponential(MarginLoss):
     def __init__(self, n_classes: int):
         super().__init__(n_classes)
         if self.binary:
-            self.codes = np.array([[-1.0], [1.0]])
+            self.codes = BINARY_CODES
             self.spread = 1.0
         else:
             self.codes = np.where(np.eye(n_classes, dtype=bool), 1.0, -1.0 / (n_classes - 1))
@@ -189,13 +237,13 @@ class Exponential(MarginLoss):
         return 1
 
     def margins(self, W: Array, y: int | None) -> Array:
-        return -(W @ self.codes[y])[:, None]
+        return W if self.lifted else -(W @ self._codes[y])[:, None]
 
     def from_margins(self, G: Array, y: int | None) -> Array:
-        return -G * self.codes[y]
+        return G if self.lifted else -G * self._codes[y]
 
     def squares_from_margins(self, H: Array, y: int | None) -> Array:
-        return H * self.codes[y] ** 2
+        return H if self.lifted else H * self._codes[y] ** 2
 
     def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
         value, slope = guarded_exp(s)
@@ -249,13 +297,15 @@ class PairwiseJensen(SoftmaxLoss):
     def __init__(self, n_classes: int):
         super().__init__(n_classes)
         if self.binary:
-            self.spread = 1.0
+            self.codes, self.spread = BINARY_CODES, 1.0
 
     @property
     def width(self) -> int:
         return max(1, self.n_classes - 1)
 
     def margins(self, W: Array, y: int | None) -> Array:
+        if self.lifted:
+            return W
         assert y is not None
         if self.binary:
             return -W if y else W
@@ -265,13 +315,15 @@ class PairwiseJensen(SoftmaxLoss):
         return T
 
     def from_margins(self, G: Array, y: int | None) -> Array:
+        if self.lifted:
+            return G
         assert y is not None
         if self.binary:
             return -G if y else G
         return self._with_own(G, y, -G.sum(axis=1))
 
     def squares_from_margins(self, H: Array, y: int | None) -> Array:
-        return H if self.binary or y is None else self._with_own(H, y, H.sum(axis=1))
+        return H if self.binary or self.lifted or y is None else self._with_own(H, y, H.sum(axis=1))
 
     def _with_own(self, others: Array, y: int, own: Array) -> Array:
         result = np.empty((len(others), self.n_classes))
@@ -530,29 +582,30 @@ class Objective:
         """class_means: sum_n weight_n E[x~_n] by class, D x K, with the class weights below (D + 1 rows)."""
         self.loss, self.batches, self.l2, self.class_means = loss, batches, l2, class_means
         self.shape = (n_features, loss.n_columns)
+        self.lifted_shape = (n_features * loss.n_classes, 1) if loss.lifted else self.shape
 
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
-        settled = self.loss.settle(self.batches, W, b)
+        settled, V = self.loss.settle(self.batches, W, b), self.loss.lift(W)
 
         def on_block(batch: Batch) -> tuple[Array | slice, BlockResult]:
-            return batch.block.columns, self.loss.on_block(batch, _of(batch, W), b, settled)
+            return batch.block.columns, self.loss.on_block(batch, _of(batch, V), b, settled)
 
         return self._total(_a_few_at_a_time(on_block, self.batches), W, b)
 
     def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
         """As `loss_gradient`, with the second derivative."""
         assert isinstance(self.loss, MarginLoss)
-        loss, hessians = self.loss, []
+        loss, hessians, V = self.loss, [], self.loss.lift(W)
 
         def blocks() -> Iterator[tuple[Array | slice, BlockResult]]:
-            expanded = _a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, W), b), self.batches)
+            expanded = _a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches)
             for batch, (result, hessian) in zip(self.batches, expanded, strict=True):
                 hessians.append(hessian)
                 yield batch.block.columns, result
 
         total = self._total(blocks(), W, b)
-        return *total, Hessian(hessians, self.l2, self.shape)
+        return *total, Hessian(loss, hessians, self.l2, self.shape)
 
     @property
     def has_hessian(self) -> bool:
@@ -566,12 +619,13 @@ class Objective:
         self, blocks: Iterator[tuple[Array | slice, BlockResult]], W: Array, b: Array
     ) -> tuple[float, Array, Array]:
         """The sum over the blocks, with the terms that belong to no block."""
-        value, g_W, g_b = 0.0, None, np.zeros_like(b)
+        value, g_V, g_b = 0.0, None, np.zeros_like(b)
         for columns, (v, share, share_b) in blocks:
-            g_W = _added(g_W, share, columns, self.shape)
+            g_V = _added(g_V, share, columns, self.lifted_shape)
             value += v
             g_b += share_b
-        assert g_W is not None
+        assert g_V is not None
+        g_W = self.loss.unlift(g_V)
         if self.class_means is not None:
             means, weights = self.class_means[:-1], self.class_means[-1]
             value -= float(np.vdot(means, W)) + float(weights @ b)
@@ -586,25 +640,32 @@ class Objective:
 class Hessian:
     """The second derivative of an objective at one point, until the objective is evaluated again."""
 
-    def __init__(self, blocks: list[BlockHessian], l2: float, shape: tuple[int, int]):
-        self.blocks, self.l2, self.shape = blocks, l2, shape
+    def __init__(self, loss: MarginLoss, blocks: list[BlockHessian], l2: float, shape: tuple[int, int]):
+        self.loss, self.blocks, self.l2, self.shape = loss, blocks, l2, shape
 
     def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
         """Its product with a change (V, v_b) of weights and biases."""
-        total, total_b = (2.0 * self.l2) * V, np.zeros_like(v_b)
-        products = _a_few_at_a_time(lambda block: block.product(_of(block.batch, V), v_b), self.blocks)
+        lifted, total, total_b = self.loss.lift(V), None, np.zeros_like(v_b)
+        products = _a_few_at_a_time(lambda block: block.product(_of(block.batch, lifted), v_b), self.blocks)
         for block, (share, share_b) in zip(self.blocks, products, strict=True):
-            total = _added(total, share, block.batch.block.columns, self.shape)
+            total = _added(total, share, block.batch.block.columns, lifted.shape)
             total_b += share_b
+        assert total is not None
+        total = self.loss.unlift(total)
+        if self.l2:
+            total += (2.0 * self.l2) * V
         return total, total_b
 
     def diagonal(self) -> tuple[Array, Array]:
         """An estimate of its diagonal, never below zero."""
-        total, total_b = np.full(self.shape, 2.0 * self.l2), np.zeros(self.shape[1])
+        K = self.loss.n_classes
+        total, total_b = None, np.zeros(self.shape[1])
         for block in self.blocks:
-            total = _added(total, block.diagonal[0], block.batch.block.columns, self.shape)
-            total_b += block.diagonal[1]
-        return np.maximum(total, 0.0), total_b
+            shape = (self.shape[0] * K, 1) if self.loss.lifted else self.shape
+            total = _added(total, block.diagonal.copy(), block.batch.block.columns, shape)
+            total_b += block.bias_diagonal
+        assert total is not None
+        return np.maximum(self.loss.unlift_squares(total) + 2.0 * self.l2, 0.0), total_b
 
 
 def _of(batch: Batch, W: Array) -> Array:

@@ -100,6 +100,7 @@ class Problem:
         self.weights = self.sample_weight / self.sample_weight.sum()
         make_loss(loss, max(n_classes, 2), **self.options)
         self.codes = CodeBook() if codes is None else codes
+        self.lifted_codes = CodeBook()
         self.reusable = reusable
         self._designs: dict[Any, Design] = {}
         self._fits: set[Any] = set()  # the domains that X is known to lie in
@@ -119,6 +120,8 @@ class Problem:
             drop_absent=self.drop_absent,
             **self.options,
         )
+        if part.n_classes == self.n_classes:
+            part.lifted_codes = CodeBook(self.lifted_codes, rows)
         if self.labels is not None:
             part.labels = self.labels if part.labels is None else self.labels[part.labels]
         return part
@@ -196,13 +199,20 @@ class Problem:
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
         if not 0.0 <= l2 < np.inf:
             raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
-        loss = self._loss(corruption)
-        key = (structure(corruption, self.X.shape[1]), loss.grouped, loss.width, loss.entrywise)
+        loss, X = self._loss(corruption), self.X
+        families = corruption.split(X.shape[1])
+        loss.lifted = loss.codes is not None and len(families) == 1 and not families[0][1].acts_on_zeros
+        if loss.lifted:
+            corruption = families[0][1].at(np.arange(X.shape[1] * self.n_classes) // self.n_classes)
+        shape = self.n_classes * X.shape[1] if loss.lifted else X.shape[1]
+        key = (structure(corruption, shape), loss.lifted, loss.grouped, loss.width, loss.entrywise)
         if key not in self._designs:
-            labels = self.y if loss.grouped else None
-            self._designs[key] = Design(self.X, corruption, labels, loss.width, self.codes, loss.entrywise)
+            X = self._lifted() if loss.lifted else X
+            labels = self.y if loss.grouped and not loss.lifted else None
+            codes = self.lifted_codes if loss.lifted else self.codes
+            self._designs[key] = Design(X, corruption, labels, loss.width, codes, loss.entrywise)
             if not self.reusable:
-                self.codes.forget()
+                codes.forget()
         targets = self._targets() if self.loss_name == "quadratic" else self.y
         batches = [
             Batch(block, self.weights[block.rows], targets[block.rows])
@@ -210,6 +220,13 @@ class Problem:
         ]
         means = self._class_means(corruption) if loss.uses_class_means else None
         return Objective(loss, batches, l2, means, self.X.shape[1])
+
+    def _lifted(self) -> sp.csr_matrix:
+        """X with a column for each (feature, class), d K + y: a row's entries stand in those of its class."""
+        X, K = sp.csr_matrix(self.X), self.n_classes
+        columns = X.indices * X.indices.dtype.type(K)
+        columns += np.repeat(self.y.astype(columns.dtype), np.diff(X.indptr))
+        return sp.csr_matrix((X.data, columns, X.indptr), shape=(X.shape[0], X.shape[1] * K))
 
     def _targets(self) -> Array:
         """-1/+1, a column a class (one for two classes), or the regression's targets."""
