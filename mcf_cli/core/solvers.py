@@ -41,7 +41,8 @@ def lbfgs(
 
     The optimiser sees W / scale, one scale a feature: with word counts the curvatures of two features differ a
     thousandfold, and unscaled it takes many more iterations or stops at the first. It stops when no entry
-    of the gradient in the scaled weights exceeds tol.
+    of the gradient in the scaled weights exceeds tol, or 1e-7: its steps are judged by values, whose rounding
+    hides anything smaller.
     """
     D, C = objective.shape
     column = np.asarray(scale, dtype=float)[:, None]
@@ -70,7 +71,7 @@ def lbfgs(
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxiter": max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps, "maxls": 50},
+            options={"maxiter": max_iter, "gtol": max(tol, 1e-7), "ftol": 64 * np.finfo(float).eps, "maxls": 50},
         )
     W, b = unpack(result.x)
     return Outcome(W, b, int(result.nit), bool(result.success), str(result.message))
@@ -162,7 +163,7 @@ class _Model:
     def step(self, precision: float, reach: float, most: int = 250) -> tuple[Array, float]:
         """A minimiser of the model within `reach`, up to a relative residual, and the decrease it promises.
 
-        It stops early where another iteration would add little to the decrease so far.
+        Far from the minimum it stops where another iteration would add little to the decrease so far.
         """
         step, residual = np.zeros_like(self.gradient), -self.gradient
         z = residual / self.diagonal
@@ -182,7 +183,7 @@ class _Model:
             gained += (gain := 0.5 * rate * rz)
             np.divide(residual, self.diagonal, out=z)
             rz, previous = float(np.vdot(residual, z)), rz
-            if rz <= stop or n * gain < 0.3 * gained:
+            if rz <= stop or (precision > 0.01 and n * gain < 0.3 * gained):
                 break
             direction *= rz / previous
             direction += z
