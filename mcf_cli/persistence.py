@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import tempfile
 import zipfile
 from typing import Any
 
@@ -37,14 +37,15 @@ def save(model: MCFClassifier | MCFRegressor, path: str | os.PathLike[str]) -> N
     for name in _FITTED:
         if hasattr(model, name):
             arrays[name] = _storable(np.asarray(getattr(model, name)), name)
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".npz.part")
+    folder, name = os.path.split(os.path.abspath(path))
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "wb") as file:
             np.savez(file, **{"header": np.array(json.dumps(header)), **arrays})  # type: ignore[arg-type]
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.outputs import seconds_per_trial, write_outputs
 from mcf_cli.experiments.plan import Plan
@@ -87,8 +88,15 @@ def progress_of(
 def stored_outcome(out: Path, item: str) -> Outcome | None:
     """The state of the item's latest plan, without running anything; None when it was never run here."""
     store = Store(out, item)
-    text = store.saved_plan()
-    return None if text is None else _outcome(Plan.from_json(text), out, store.records())
+    try:
+        text = store.saved_plan()
+        plan = None if text is None else Plan.from_json(text)
+    except (ValueError, KeyError, TypeError):
+        raise McfError(
+            f"{store.folder} holds a plan that is damaged or of another version.\n"
+            "Run its command again: finished trials are kept, and the plan is written anew."
+        ) from None
+    return None if plan is None else _outcome(plan, out, store.records())
 
 
 def run_plan(

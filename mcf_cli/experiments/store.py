@@ -1,8 +1,8 @@
 """Finished trials on disk: one line of JSON each, appended and flushed before the next trial is reported.
 
 A process killed while writing leaves at most one torn line at the end; the next writer cuts it off. Every
-line carries a checksum, so a damaged one is noticed and its trial is run again. One writer at a time holds
-the lock.
+line carries a checksum of its bytes, so a damaged one is noticed and its trial is run again. One writer at a
+time holds the lock.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.files import write_text
+from mcf_cli.experiments.files import clear_leftovers, disk_explained, write_text
 from mcf_cli.experiments.trials import canonical
 
 CACHE = ".cache"
@@ -27,6 +27,7 @@ class Store:
     """The records of one item below an output folder; the last record of a key counts."""
 
     def __init__(self, out: Path, item: str) -> None:
+        self.out = out
         self.folder = out / CACHE / item
         self.path = self.folder / "trials.jsonl"
         self._file: Any = None
@@ -43,19 +44,35 @@ class Store:
     @contextlib.contextmanager
     def writing(self, wait: bool = False) -> Iterator["Store"]:
         """Hold the writer's lock and the file; refuse (or wait) when another run holds it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("a+") as lock:
-            _acquire(lock, self.folder.parent.parent, wait)
-            self._cut_torn_line()
-            with self.path.open("ab") as self._file:
+        with self._locked(wait):
+            with disk_explained(self.out):
+                clear_leftovers(self.folder)
+                self._cut_torn_line()
+                file = self.path.open("ab", buffering=0)  # a failed write must not be tried again at the end
+            with file as self._file:
                 try:
                     yield self
                 finally:
                     self._file = None
 
+    @contextlib.contextmanager
+    def _locked(self, wait: bool = False) -> Iterator[None]:
+        """The lock of the item. Whoever forgets an item removes the lock too: then it is not the lock any more."""
+        path = self.folder / "lock"
+        while True:
+            with disk_explained(self.out):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                lock = path.open("a+")
+            with lock:
+                _acquire(lock, self.out, wait)
+                if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                    yield
+                    return
+
     def save_plan(self, text: str) -> None:
         """Keep what the latest run expects, so that status and report know it without the config."""
-        write_text(self.folder / "plan.json", text)
+        with disk_explained(self.out):
+            write_text(self.folder / "plan.json", text)
 
     def saved_plan(self) -> str | None:
         """The latest plan, None when the item was never run here."""
@@ -65,15 +82,16 @@ class Store:
 
     def append(self, record: Record) -> None:
         """Put one record on disk; it is there when this returns."""
-        self._file.write(_encode(record))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line = _encode(record)
+        with disk_explained(self.out):
+            while line:
+                line = line[self._file.write(line) :]
+            os.fsync(self._file.fileno())
 
     def forget(self) -> None:
         """Delete every record of the item."""
-        with self.writing():
-            pass
-        shutil.rmtree(self.folder)
+        with self._locked():
+            shutil.rmtree(self.folder)
 
     def _lines(self) -> list[bytes]:
         """The lines that were written to their end."""
@@ -113,20 +131,23 @@ def _acquire(lock: Any, out: Path, wait: bool) -> None:
     lock.flush()
 
 
+_HEAD, _MIDDLE, _TAIL = b'{"check":"', b'","record":', b"}"
+_BODY = len(_HEAD) + 16 + len(_MIDDLE)
+
+
 def _encode(record: Record) -> bytes:
-    body = canonical(record)
-    return f'{{"check":"{_checksum(body)}","record":{body}}}\n'.encode()
+    body = canonical(record).encode()
+    return _HEAD + _checksum(body) + _MIDDLE + body + _TAIL + b"\n"
 
 
 def _decode(line: bytes) -> Record | None:
-    try:
-        outer = json.loads(line)
-        record = outer["record"]
-        sound = outer["check"] == _checksum(canonical(record)) and isinstance(record["key"], str)
-    except (ValueError, TypeError, KeyError):
+    """The record of a line; the checksum covers its bytes as they lie there."""
+    body = line[_BODY : -len(_TAIL)]
+    if line != _HEAD + _checksum(body) + _MIDDLE + body + _TAIL:
         return None
-    return record if sound else None
+    record = json.loads(body)
+    return record if isinstance(record, dict) and isinstance(record.get("key"), str) else None
 
 
-def _checksum(body: str) -> str:
-    return hashlib.sha256(body.encode()).hexdigest()[:16]
+def _checksum(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:16].encode()

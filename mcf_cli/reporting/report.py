@@ -9,7 +9,6 @@ figures are embedded, styles are inline, there is no script. The same rows give 
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ import jinja2
 import pandas as pd
 import yaml
 
+from mcf_cli.experiments.files import write_text
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting import tables
 from mcf_cli.reporting.captions import caption
@@ -91,9 +91,9 @@ def write_report(
     }
     paths = ReportPaths(*(results_folder / name for name in ("claims.csv", "report.md", "report.html")))
     results_folder.mkdir(parents=True, exist_ok=True)
-    _write(paths.claims, judging.to_csv(judgements))
-    _write(paths.markdown, _markdown().get_template("report.md.j2").render(facts))
-    _write(paths.html, _html().get_template("report.html.j2").render(facts))
+    write_text(paths.claims, judging.to_csv(judgements))
+    write_text(paths.markdown, _markdown().get_template("report.md.j2").render(facts))
+    write_text(paths.html, _html().get_template("report.html.j2").render(facts))
     return paths
 
 
@@ -250,9 +250,3 @@ def _environments(results: Mapping[str, ItemResults]) -> list[tuple[str, str]]:
         words += f"{environment.get('platform', 'unknown platform')}, {environment.get('cores', '?')} cores"
         found.setdefault(words, []).append(item.name)
     return [(words, ", ".join(names)) for words, names in found.items()]
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

@@ -11,7 +11,6 @@ unmarked, least of all beside the paper's. What is missing makes the title say P
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from mcf_cli.experiments.files import write_text
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     LINE,
@@ -349,8 +349,6 @@ def write(table: Table, path: Path | str) -> tuple[Path, Path]:
     for suffix, text in texts.items():
         target = Path(f"{path}.{suffix}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, target)
+        write_text(target, text)
         written.append(target)
     return written[0], written[1]
