@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from mcf_cli.core.corruptions import BY_NAME, PerFeature
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
 from mcf_cli.core.families import Corruption
+from mcf_cli.plain_npz import read_arrays
 
 FORMAT = "mcf-model"
 VERSION = 1
@@ -52,7 +52,7 @@ def save(model: MCFClassifier | MCFRegressor, path: str | os.PathLike[str]) -> N
 def load(path: str | os.PathLike[str]) -> MCFClassifier | MCFRegressor:
     """Read a model that `save` wrote; ValueError when the file is anything else."""
     try:
-        arrays = _read_arrays(path)
+        arrays = read_arrays(path, compressed=False)
         header = json.loads(str(arrays.pop("header")))
         if header.get("format") != FORMAT or header.get("version") != VERSION:
             raise ValueError(
@@ -70,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> MCFClassifier | MCFRegressor:
         raise
     except Exception as error:
         raise ValueError(
-            f"{os.fspath(path)} is not a model file of mcf ({error}); make one with save()"
+            f"{os.fspath(path)} is not a model file of mcf ({str(error)[:200]}); make one with save()"
         ) from error
     return model
 
@@ -83,29 +83,6 @@ def _check_shapes(model: Any) -> None:
         1 if len(model.classes_) == 2 else len(model.classes_)
     ):
         raise ValueError("its weights do not fit its classes")
-
-
-def _read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an uncompressed .npz whose headers claim no more than the bytes that are there."""
-    arrays = {}
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError("it is compressed")
-            with archive.open(member) as file:
-                version = np.lib.format.read_magic(file)
-                read_header = {
-                    (1, 0): np.lib.format.read_array_header_1_0,
-                    (2, 0): np.lib.format.read_array_header_2_0,
-                }[version]
-                shape, _, dtype = read_header(file)
-                if dtype.hasobject or int(np.prod(shape, dtype=object)) * dtype.itemsize > member.file_size:
-                    raise ValueError(f"{member.filename} is not a plain array")
-            with archive.open(member) as file:
-                arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(
-                    file, allow_pickle=False
-                )
-    return arrays
 
 
 def _storable(value: np.ndarray, name: str) -> np.ndarray:

@@ -4,6 +4,7 @@ Each engine takes specs and yields records as they finish, in any order. Closing
 """
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -174,8 +175,14 @@ def _client(distributed: Any, jobs: int, scheduler: str | None) -> Iterator[Any]
             client = distributed.Client(scheduler, timeout="10s")
         except (OSError, TimeoutError, ValueError) as error:
             raise McfError(f"no dask scheduler answers at {scheduler} ({reason_of(error)}).") from None
-        with client:
-            yield client
+        logging.disable(
+            logging.CRITICAL
+        )  # what dask has to say of a lost scheduler fills pages; we say it in a line
+        try:
+            with client:
+                yield client
+        finally:
+            logging.disable(logging.NOTSET)
         return
     cluster = distributed.LocalCluster(
         n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
