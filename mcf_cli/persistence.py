@@ -77,6 +77,8 @@ def load(path: str | os.PathLike[str]) -> MCFClassifier | MCFRegressor:
 
 def _check_shapes(model: Any) -> None:
     coef = np.atleast_2d(model.coef_)
+    if coef.dtype.kind != "f" or not (np.isfinite(coef).all() and np.isfinite(model.intercept_).all()):
+        raise ValueError("its weights are not finite numbers")
     if coef.shape[1] != model.n_features_in_ or np.size(model.intercept_) != len(coef):
         raise ValueError("its weights do not fit together")
     if isinstance(model, MCFClassifier) and len(coef) != (

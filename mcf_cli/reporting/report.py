@@ -115,7 +115,7 @@ def _markdown() -> jinja2.Environment:
     """Markdown renders html too, so every name is escaped here as well."""
 
     def escaped(value: Any) -> Any:
-        return value if isinstance(value, Prepared) else escape_markdown(str(value))
+        return value if isinstance(value, Prepared) else tables.escape_markdown(str(value))
 
     environment = jinja2.Environment(
         loader=TEMPLATES,
@@ -126,13 +126,6 @@ def _markdown() -> jinja2.Environment:
     )
     environment.filters["prepared"] = Prepared
     return environment
-
-
-def escape_markdown(text: str) -> str:
-    """Text that can stand in a table cell or a line: no html, no new column, no new line."""
-    for mark, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|"), ("*", "\\*"), ("`", "'")):
-        text = text.replace(mark, safe)
-    return " ".join(text.split())
 
 
 def _sections(
@@ -158,7 +151,7 @@ def _section(name: str, item: ItemResults | None, judgements: tuple[Judgement, .
         run=True,
         caption=_caption(item),
         table=table,
-        markdown_table=_markdown_table(table) if table else "",
+        markdown_table=tables.markdown(table).rstrip() if table else "",
         figure_uri=_figure_uri(item.figure),
         figure_file=f"{name}/{item.figure.with_suffix('.png').name}" if item.figure else "",
         config=yaml.safe_dump(item.config, sort_keys=False, default_flow_style=None, width=90),
@@ -177,14 +170,6 @@ def _table(item: ItemResults) -> tables.Table | None:
         done=item.trials.get("done"),
         expected=item.trials.get("expected"),
     )
-
-
-def _markdown_table(table: tables.Table) -> str:
-    """The table without html: a data set may have any name."""
-    text = tables.markdown(table)
-    for mark, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(mark, safe)
-    return text.rstrip()
 
 
 def _caption(item: ItemResults) -> str:
