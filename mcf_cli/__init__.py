@@ -10,6 +10,9 @@ from mcf_cli.version import __version__
 _PUBLIC = {
     "MCFClassifier": "mcf_cli.core.estimators",
     "MCFRegressor": "mcf_cli.core.estimators",
+    "Chunks": "mcf_cli.scale.pieces",
+    "fit_chunks": "mcf_cli.scale.chunked",
+    "fit_dask": "mcf_cli.scale.cluster",
     "load": "mcf_cli.persistence",
     "Blankout": "mcf_cli.core.corruptions",
     "Dropout": "mcf_cli.core.corruptions",

@@ -1,4 +1,4 @@
-"""Imports point one way: commands -> reporting, experiments -> datasets, baselines -> core."""
+"""Imports point one way: commands -> reporting, experiments -> datasets, baselines -> core; scale -> datasets, core."""
 
 import ast
 from pathlib import Path
@@ -10,6 +10,7 @@ MAY_IMPORT = {
     "core": set(),
     "baselines": {"core"},
     "datasets": set(),
+    "scale": {"core", "datasets"},
     "experiments": {"core", "baselines", "datasets"},
     "reporting": {"core", "datasets", "experiments"},
     "commands": {"core", "baselines", "datasets", "experiments", "reporting"},

@@ -50,7 +50,8 @@ class Explicit:
     ) -> Solution:
         if copies < 1:
             raise ValueError(f"copies must be 1 or more, not {copies}")
-        if self.loss == "quadratic" and self.X.shape[1] <= MOMENT_FEATURES:
+        rows, features = len(self.y) * copies, self.X.shape[1]
+        if self.loss == "quadratic" and features <= min(rows, MOMENT_FEATURES):
             return self._ridge(l2, copies)
         problem = Problem(
             self._stacked(copies), np.tile(self.y, copies), loss=self.loss, n_classes=self.n_classes

@@ -53,7 +53,7 @@ class Penalised:
 
         result = minimise_l1(smooth, point.ravel(), l1, penalised.ravel(), max_iter=max_iter, tol=tol)
         table = result.x.reshape(shape)
-        return _solution(table[:, :-1].copy(), table[:, -1].copy(), result)
+        return self._solution(table[:, :-1].copy(), table[:, -1].copy(), result)
 
     def _from_moments(self, l1: float, start: Solution | None, max_iter: int, tol: float) -> Solution:
         """The quadratic loss: its moments are gathered once, and no evaluation looks at the data again."""
@@ -67,7 +67,7 @@ class Penalised:
 
         result = minimise_l1(smooth, point.ravel(), l1, max_iter=max_iter, tol=tol)
         weights = result.x.reshape(shape)
-        return _solution(weights.T.copy(), moments.bias(weights), result)
+        return self._solution(weights.T.copy(), moments.bias(weights), result)
 
     def _centred(self) -> Centred:
         if self._cached is None:
@@ -82,10 +82,9 @@ class Penalised:
     def _outputs(self) -> int:
         return 1 if self.problem.n_classes <= 2 else self.problem.n_classes
 
-
-def _solution(coef: np.ndarray, intercept: np.ndarray, result: OptimizeResult) -> Solution:
-    message = str(result.message)
-    return Solution(coef, intercept, float(result.fun), int(result.nit), bool(result.success), message)
+    def _solution(self, coef: np.ndarray, intercept: np.ndarray, result: OptimizeResult) -> Solution:
+        how = int(result.nit), bool(result.success), str(result.message)
+        return Solution(coef, intercept, float(result.fun), *how, self.problem.labels)
 
 
 def minimise_l1(

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from mcf_cli.core.families import Array, Coded, Corruption, Identity, Linear, Moments, guarded_exp
+from mcf_cli.core.families import Array, Coded, Corruption, Identity, Jet, Linear, Moments, guarded_exp
 from mcf_cli.core.multinomial import Multinomial
 
 
@@ -56,9 +56,10 @@ class Gaussian(Linear):
     def moments(self) -> Moments:
         return Moments(v0=self._parameter("sigma", 0.0, np.inf) ** 2)
 
-    def at_zero(self, t: Array) -> tuple[Array, Array]:
-        slope = self.moments().v0 * t
-        return 0.5 * slope * t, slope
+    def at_zero(self, t: Array) -> Jet:
+        variance = self.moments().v0
+        slope = variance * t
+        return 0.5 * slope * t, slope, np.broadcast_to(variance, t.shape)
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
         X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
@@ -80,12 +81,13 @@ class Laplace(Linear):
     def moments(self) -> Moments:
         return Moments(v0=2.0 * self._scale() ** 2)
 
-    def at_zero(self, t: Array) -> tuple[Array, Array]:
+    def at_zero(self, t: Array) -> Jet:
         b2 = self._scale() ** 2
         room = 1.0 - b2 * t * t
         inside = room > 0.0
         room = np.where(inside, room, 1.0)
-        return np.where(inside, -np.log(room), np.inf), np.where(inside, 2.0 * b2 * t / room, np.nan)
+        slope = np.where(inside, 2.0 * b2 * t / room, np.nan)
+        return np.where(inside, -np.log(room), np.inf), slope, 2.0 * b2 / room + slope * slope
 
     def weight_limit(self) -> Any:
         with np.errstate(divide="ignore"):
@@ -127,9 +129,9 @@ class Poisson(Linear):
                 "shift or drop that column, or use Blankout or Gaussian"
             )
 
-    def per_unit(self, t: Array) -> tuple[Array, Array]:
+    def per_unit(self, t: Array) -> Jet:
         value, slope = guarded_exp(t)
-        return value - 1.0, slope
+        return value - 1.0, slope, slope
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
         X = self.prepare(X)
@@ -166,25 +168,29 @@ class BitSwap(Linear):
                 "binarise it (for example X > 0) or use another corruption"
             )
 
-    def _stay_or_leave(self, t: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """kappa and its derivative at x = 0 and at x = 1."""
+    def _log_odds(self) -> tuple[Any, Any]:
         with np.errstate(divide="ignore"):
-            log_q, log_p = np.log(self._q()), np.log1p(-np.asarray(self._q()))
-        at_0 = np.logaddexp(log_p, log_q + t), expit(t + log_q - log_p)
-        at_1 = np.logaddexp(log_q, log_p + t), expit(t + log_p - log_q)
-        return at_0, at_1
+            return np.log(self._q()), np.log1p(-np.asarray(self._q()))
 
-    def at_zero(self, t: Array) -> tuple[Array, Array]:
-        return self._stay_or_leave(t)[0]
+    def at_zero(self, t: Array) -> Jet:
+        log_q, log_p = self._log_odds()
+        return _two_points(t, log_p, log_q)
 
-    def per_unit(self, t: Array) -> tuple[Array, Array]:
-        (value_0, slope_0), (value_1, slope_1) = self._stay_or_leave(t)
-        return value_1 - value_0, slope_1 - slope_0
+    def per_unit(self, t: Array) -> Jet:
+        log_q, log_p = self._log_odds()
+        stays, leaves = _two_points(t, log_q, log_p), _two_points(t, log_p, log_q)
+        return stays[0] - leaves[0], stays[1] - leaves[1], stays[2] - leaves[2]
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
         dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
         flipped = np.where(rng.random(dense.shape) < self._q(), 1.0 - dense, dense)
         return sp.csr_matrix(flipped) if sp.issparse(X) else flipped
+
+
+def _two_points(t: Array, log_zero: Any, log_one: Any) -> Jet:
+    """log(e^log_zero + e^{log_one + t}), the log-MGF of a bit, and its two derivatives."""
+    slope = expit(t + log_one - log_zero)
+    return np.logaddexp(log_zero, log_one + t), slope, slope * (1.0 - slope)
 
 
 def _first_column(X: Any, bad: Callable[[Array], Array], columns: Array | None) -> int:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.core.families import Array, Corruption, Pairs, Pullback
+from mcf_cli.core.families import Array, Corruption, Expansion, Pairs, Pullback, squared
 from mcf_cli.core.kernels import in_threads
 
 _CACHE = 1 << 20  # bytes: a table larger than this is walked in order, by columns, instead of at random
@@ -144,6 +144,11 @@ class Part:
         return [piece.T for piece in self.pieces]
 
     @cached_property
+    def squared(self) -> Part:
+        """The same part of X * X."""
+        return replace(self, pieces=[squared(piece) for piece in self.pieces])
+
+    @cached_property
     def entries(self) -> Entries:
         """The entries one by one; every column of every row where zeros change too."""
         matrix = self.pieces[0] if len(self.pieces) == 1 else sp.vstack(self.pieces)
@@ -173,6 +178,54 @@ class Entries:
     by_row: sp.csr_matrix
     by_feature: sp.csr_matrix
     block_wise: bool
+
+
+class Expanded:
+    """The log-MGF sums of a block with their derivatives in T: what a Newton step needs.
+
+    It lives in buffers of the block, so the next evaluation of the same block ends its life.
+    """
+
+    def __init__(self, block: Block, T: Array):
+        self.shape = T.shape
+        self.parts: list[tuple[Part, Expansion]] = []
+        total: Any = 0.0
+        for part, family in block.parts:
+            expansion = family.log_mgf_expansion(T[part.columns], part.pairs)
+            share = part.product(expansion.value)
+            if expansion.base is not None:
+                share += expansion.base[0].sum(axis=0)
+            total = share if len(block.parts) == 1 else total + share
+            self.parts.append((part, expansion))
+        self.total: Array = total
+
+    def along(self, V: Array) -> Array:
+        """The change of the sums when T changes by V."""
+        total: Any = 0.0
+        for part, expansion in self.parts:
+            rows, base = expansion.along(V[part.columns])
+            total = total + part.product(rows) + base
+        return total
+
+    def gradient(self, G: Array) -> Array:
+        """The gradient in T of sum(G * sums)."""
+        g, result = row_sum(G), np.zeros(self.shape)
+        for part, expansion in self.parts:
+            result[part.columns] = expansion.gradient(part.adjoint(G), g)
+        return result
+
+    def derivatives(self, G: Array, C: Array) -> tuple[Array, Array, Array]:
+        """Of sum(G * sums): gradient and second derivative; and sum_n C_n (d sums_n / d T)^2, all like T."""
+        g, c = row_sum(G), row_sum(C)
+        gradient, bend, squares = (np.zeros(self.shape) for _ in range(3))
+        for part, expansion in self.parts:
+            H = part.adjoint(G)
+            gradient[part.columns] = expansion.gradient(H, g)
+            bend[part.columns] = expansion.bend(H, g)
+            H2 = part.squared.adjoint(C) if expansion.pairs is None else None
+            H = part.adjoint(C) if expansion.pairs is not None or expansion.base is not None else H
+            squares[part.columns] = expansion.squares(H, H2, c)
+        return gradient, bend, squares
 
 
 def row_sum(G: Array) -> Array:
@@ -243,8 +296,7 @@ class Block:
             else:
                 t = (P_own[feature] + (along[row] * Q_own[feature])[:, None]).T
                 x, own = entries.value, family.at(feature)
-            kappa = own.log_mgf(t, x).reshape(K, -1).T
-            rate = own.log_mgf_derivative(t, x).reshape(K, -1).T
+            kappa, rate = (array.reshape(K, -1).T for array in own.log_mgf_and_derivative(t, x))
             total += entries.by_row @ kappa
             slope += entries.by_row @ (rate * Q_own[feature][:, None])
             kept.append((part, entries, rate))
@@ -393,7 +445,7 @@ def _pieces(Z: sp.csr_matrix, width: int) -> list[Any]:
     """
     table_bytes, Z_bytes = 8 * width * Z.shape[1], 12 * Z.nnz
     most = Z_bytes // max(table_bytes, 1)
-    if most < 2 or Z.nnz * width < 1_000_000:
+    if most < 2 or Z.nnz * width < 1 << 18:
         return [Z]
     by_columns = table_bytes > _CACHE
     wanted = max(4, 8 * width * Z.shape[0] // _CACHE) if by_columns else 4

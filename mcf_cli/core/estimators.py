@@ -106,7 +106,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         shared_lambda: bool = False,
         fit_intercept: bool = True,
         max_iter: int = 1000,
-        tol: float = 1e-4,
+        tol: float = 1e-6,
         warm_start: bool = False,
     ):
         self.loss = loss

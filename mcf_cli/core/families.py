@@ -27,6 +27,7 @@ from mcf_cli.core.kernels import blankout_table, softplus_sigmoid
 
 Array = NDArray[Any]
 Pullback = Callable[[Array, Array], Array]
+Jet = tuple[Array, Array, Array]  # a value and its two derivatives
 
 # e^t is continued by its tangent above this exponent, so that nothing overflows for any weights. A loss of e^200
 # is never near a minimum (the loss at zero weights is 1), so no solution is affected.
@@ -35,15 +36,21 @@ EXPONENT_LIMIT = 200.0
 
 def guarded_exp(t: Array) -> tuple[Array, Array]:
     """e^t and its derivative, continued linearly above EXPONENT_LIMIT."""
+    if t.max(initial=0.0) <= EXPONENT_LIMIT:
+        value = np.exp(t)
+        return value, value.copy()
     slope = np.exp(np.minimum(t, EXPONENT_LIMIT))
     return slope * (1.0 + np.maximum(t - EXPONENT_LIMIT, 0.0)), slope
 
 
-def column_sums(X: Any, weights: Array, squared: bool = False) -> Array:
-    """sum_n weights_n x_nd, or of x_nd^2."""
-    if squared:
-        X = type(X)((X.data**2, X.indices, X.indptr), shape=X.shape) if sp.issparse(X) else X * X
-    return np.asarray(X.T @ weights).ravel()
+def squared(X: Any) -> Any:
+    """The entries of X squared; a sparse X shares its pattern."""
+    return type(X)((X.data**2, X.indices, X.indptr), shape=X.shape) if sp.issparse(X) else X * X
+
+
+def column_sums(X: Any, weights: Array, power: int = 1) -> Array:
+    """sum_n weights_n x_nd^power, for power 1 or 2."""
+    return np.asarray((squared(X) if power == 2 else X).T @ weights).ravel()
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,47 @@ class Pairs:
             shape = (len(self.feature), width)
             self._scratch[width] = np.empty(shape), np.empty(shape)
         return self._scratch[width]
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A table to second order in T: row by row its value, slope and curvature, and the same of the base.
+
+    A row belongs to a pair, or to a feature where the table is linear in x (then `pairs` is None).
+    """
+
+    pairs: Pairs | None
+    value: Array
+    slope: Array
+    curvature: Callable[[], Array]
+    base: tuple[Array, Array, Array] | None = None  # features x J each; None where zeros stay zero
+
+    def along(self, V: Array) -> tuple[Array, Any]:
+        """The change of (table, base) when T changes by V."""
+        rows = V if self.pairs is None else np.take(V, self.pairs.feature, axis=0)
+        return self.slope * rows, 0.0 if self.base is None else (self.base[1] * V).sum(axis=0)
+
+    def to_features(self, rows: Array) -> Array:
+        return rows if self.pairs is None else self.pairs.scatter @ rows
+
+    def gradient(self, H: Array, g: Array) -> Array:
+        """The gradient in T of a sum with the weights H on the table and g on the base."""
+        gradient = self.to_features(self.slope * H)
+        return gradient if self.base is None else gradient + self.base[1] * g
+
+    def bend(self, H: Array, g: Array) -> Array:
+        """The second derivative of that sum, which is diagonal in T."""
+        bend = self.to_features(self.curvature() * H)
+        return bend if self.base is None else bend + self.base[2] * g
+
+    def squares(self, H: Array, H2: Array | None, g: Array) -> Array:
+        """The weighted sum over rows of X of squared derivatives: H2 has the weights of x^2 (linear tables)."""
+        if self.pairs is not None:
+            return self.to_features(self.slope * self.slope * H)
+        squares = self.slope * self.slope * H2
+        if self.base is None:
+            return squares
+        return squares + 2.0 * self.slope * self.base[1] * H + self.base[1] ** 2 * g
 
 
 @dataclass(frozen=True)
@@ -89,6 +137,7 @@ class Corruption(BaseEstimator, ABC):
 
     coded = False  # needs (feature, value) pairs
     acts_on_zeros = False  # a zero entry can change
+    couples_features = False  # the second derivative of a sum over features is not diagonal
 
     # -- parameters -----------------------------------------------------------------------------------------
     def _parameter(self, name: str, low: float, high: float, open_high: bool = True) -> Any:
@@ -175,7 +224,7 @@ class Corruption(BaseEstimator, ABC):
         if np.any(m.v1):
             total += m.v1 * column_sums(X, weights)
         if np.any(m.v2):
-            total += m.v2 * column_sums(X, weights, squared=True)
+            total += m.v2 * column_sums(X, weights, power=2)
         return sp.diags_array(total, format="csr")
 
     # -- log-MGF --------------------------------------------------------------------------------------------
@@ -187,9 +236,17 @@ class Corruption(BaseEstimator, ABC):
     def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
         """d log_mgf / d t."""
 
+    def log_mgf_and_derivative(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
+        """Both; families that can share their work do."""
+        return self.log_mgf(t, x), self.log_mgf_derivative(t, x)
+
     def weight_limit(self) -> Any:
         """log_mgf exists for |t| below this."""
         return np.inf
+
+    def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
+        """The table to second order, for families that do not couple features."""
+        raise NotImplementedError(f"{type(self).__name__} has no table to second order")
 
     # -- tables: what an example's sum over features needs (see design). A single family also has a
     # log_mgf_table: (base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table. ---------------
@@ -239,13 +296,13 @@ def _power_table(T: Array, weights: Any, base_weights: Any, power: int, pairs: P
 class Linear(Corruption):
     """Families with kappa(t; x) = at_zero(t) + x * per_unit(t): the coded matrix Z is X itself."""
 
-    def at_zero(self, t: Array) -> tuple[Array, Array]:
-        """kappa(t; 0) and its derivative."""
-        return np.zeros_like(t), np.zeros_like(t)
+    def at_zero(self, t: Array) -> Jet:
+        """kappa(t; 0) and its two derivatives."""
+        return np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
 
-    def per_unit(self, t: Array) -> tuple[Array, Array]:
-        """The slope of kappa in x, and its derivative in t."""
-        return t, np.ones_like(t)
+    def per_unit(self, t: Array) -> Jet:
+        """The slope of kappa in x, and its two derivatives in t."""
+        return t, np.ones_like(t), np.zeros_like(t)
 
     def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
         t, x = np.asarray(t, dtype=float), self.prepare(np.asarray(x, dtype=float))
@@ -257,11 +314,18 @@ class Linear(Corruption):
 
     def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         # The transposes put features last, where per-feature parameters broadcast.
-        unit, unit_slope = self.per_unit(T.T)
+        unit, unit_slope, _ = self.per_unit(T.T)
         if not self.acts_on_zeros:
             return np.zeros(T.shape[1]), unit.T, lambda H, g: H * unit_slope.T
-        zero, zero_slope = self.at_zero(T.T)
+        zero, zero_slope, _ = self.at_zero(T.T)
         return zero.sum(axis=1), unit.T, lambda H, g: H * unit_slope.T + zero_slope.T * g
+
+    def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
+        value, slope, curvature = (array.T for array in self.per_unit(T.T))
+        if not self.acts_on_zeros:
+            return Expansion(None, value, slope, lambda: curvature)
+        zero, zero_slope, zero_curvature = (array.T for array in self.at_zero(T.T))
+        return Expansion(None, value, slope, lambda: curvature, (zero, zero_slope, zero_curvature))
 
 
 class Identity(Linear):
@@ -307,12 +371,12 @@ class Coded(Corruption):
         return [(kept, Identity()), (dropped, self.at(dropped))]
 
     def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
-        return self._kappa(t, x)[0]
+        return self.log_mgf_and_derivative(t, x)[0]
 
     def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
-        return self._kappa(t, x)[1]
+        return self.log_mgf_and_derivative(t, x)[1]
 
-    def _kappa(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
+    def log_mgf_and_derivative(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
         q = self._q()
         u_per_t = self.survivor(q) * np.asarray(x, dtype=float)
         u = np.asarray(t, dtype=float) * u_per_t
@@ -325,20 +389,24 @@ class Coded(Corruption):
 
     def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         assert pairs is not None
+        table, slope, _ = self._filled(T, pairs)
+        return np.zeros(T.shape[1]), table, lambda H, g: pairs.scatter @ np.multiply(H, slope, out=slope)
+
+    def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
+        assert pairs is not None
+        table, slope, u_per_t = self._filled(T, pairs)
+        # With the sigmoid s the slope is u s, the curvature u^2 s (1 - s).
+        return Expansion(pairs, table, slope, lambda: slope * (u_per_t[:, None] - slope))
+
+    def _filled(self, T: Array, pairs: Pairs) -> Jet:
+        """The table, its slope and du/dt, in the buffers of the pairs."""
         q = self._q()
         survivor = self.survivor(q)
-        J = T.shape[1]
-        table, slope = pairs.buffers(J)
+        table, slope = pairs.buffers(T.shape[1])
         u_per_t = pairs.value * (survivor[pairs.feature] if np.ndim(survivor) else survivor)
-        blankout_table(
-            T,
-            pairs.feature,
-            u_per_t,
-            np.asarray(q)[pairs.feature] if np.ndim(q) else np.asarray(q),
-            table,
-            slope,
-        )
-        return np.zeros(J), table, lambda H, g: pairs.scatter @ np.multiply(H, slope, out=slope)
+        q_of_pair = np.asarray(q)[pairs.feature] if np.ndim(q) else np.asarray(q)
+        blankout_table(T, pairs.feature, u_per_t, q_of_pair, table, slope)
+        return table, slope, u_per_t
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
         q = self._q()

@@ -7,7 +7,9 @@ small ones never pay for the import. Both agree to 1e-14 (tests/core/test_kernel
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -22,6 +24,7 @@ _CHUNK = (
     1 << 14
 )  # table entries that numpy evaluates together: the temporaries stay in the second-level cache
 _WORTH_COMPILING = 1 << 14  # table entries
+_WORTH_SHARING = 1 << 15  # table entries for which a second thread pays
 
 
 def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Array, slope: Array) -> None:
@@ -33,7 +36,13 @@ def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Ar
         else None
     )
     if compiled is not None:
-        compiled(T, feature, u_per_t, np.atleast_1d(shift), np.atleast_1d(log_q), table, slope)
+        shift, log_q = np.atleast_1d(shift), np.atleast_1d(log_q)
+
+        def fill(rows: slice) -> None:
+            own = rows if len(shift) > 1 else slice(None)
+            compiled(T, feature[rows], u_per_t[rows], shift[own], log_q[own], table[rows], slope[rows])
+
+        in_threads(fill, _shares(len(feature)) if table.size >= _WORTH_SHARING else [slice(None)])
         return
     step = max(1, _CHUNK // T.shape[1])
     for start in range(0, len(feature), step):
@@ -73,6 +82,9 @@ def _compiled_table() -> Callable[..., None] | None:
     return loop
 
 
+_inside = threading.local()
+
+
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="mcf")
@@ -86,7 +98,20 @@ def threads() -> int:
 
 
 def in_threads(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
-    """[function(item) for item in items]; scipy's products release the interpreter lock."""
-    if len(items) == 1 or threads() == 1:
+    """[function(item) for item in items]; scipy's products and the compiled loop release the interpreter lock.
+
+    What runs in a thread already stays in it: its own parts would wait for threads that wait for them.
+    """
+    if len(items) == 1 or getattr(_inside, "thread", False) or threads() == 1:
         return [function(item) for item in items]
-    return list(_pool(threads()).map(function, items))
+
+    def marked(item: Any) -> Any:
+        _inside.thread = True
+        return function(item)
+
+    return list(_pool(threads()).map(marked, items))
+
+
+def _shares(n: int) -> list[slice]:
+    edges = np.linspace(0, n, threads() + 1).astype(int)
+    return [slice(start, end) for start, end in itertools.pairwise(edges)]

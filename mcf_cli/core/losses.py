@@ -8,6 +8,7 @@ Every logistic variant is on the scale of log(1 + e^{-y w.x}). `Objective` adds 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from mcf_cli.core.design import Block, row_sum
+from mcf_cli.core.design import Block, Expanded, row_sum
 from mcf_cli.core.families import Array, guarded_exp
+from mcf_cli.core.kernels import in_threads, threads
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
 
@@ -39,6 +41,37 @@ class Loss(ABC):
         return self.n_columns
 
     spread = 1.0  # |T| is at most this many times the largest |W|: what a limit on T means for W
+    codes: Array | None = (
+        None  # K x C; the weights of class y's margin are -W codes_y, where it is a single one
+    )
+    lifted = False  # works on a feature for each (feature, class): one block serves all classes
+
+    def lift(self, W: Array) -> Array:
+        """The weights that the blocks see: W itself, or row d K + y holds the margin of feature d in class y."""
+        if not self.lifted:
+            return W
+        if self.binary:  # codes -1 and +1
+            V = np.empty((len(W), 2))
+            V[:, 0] = W[:, 0]
+            np.negative(W[:, 0], out=V[:, 1])
+            return V.reshape(-1, 1)
+        return -(W @ self._codes.T).reshape(-1, 1)
+
+    def unlift(self, G: Array) -> Array:
+        """The adjoint of `lift`."""
+        if not self.lifted:
+            return G
+        G = G.reshape(-1, self.n_classes)
+        return G[:, :1] - G[:, 1:] if self.binary else -(G @ self._codes)
+
+    def unlift_squares(self, H: Array) -> Array:
+        """The same for the diagonal of a second derivative."""
+        return H.reshape(-1, self.n_classes) @ self._codes**2 if self.lifted else H
+
+    @property
+    def _codes(self) -> Array:
+        assert self.codes is not None
+        return self.codes
 
     def settle(self, batches: list[Batch], W: Array, b: Array) -> Any:
         """What has to be known of all blocks before each is evaluated (a shared lambda)."""
@@ -79,7 +112,111 @@ class Quadratic(Loss):
         return float((weight * (error * error + variance)).sum()), gradient, row_sum(G)
 
 
-class Exponential(Loss):
+class MarginLoss(Loss):
+    """A loss phi(s) of the log-MGF sums s = sum_d kappa_d(T_d) + margins of b, with T = margins(W).
+
+    T is linear in W; which map it is, and phi, make the loss. Both derivatives follow here, so that L-BFGS and
+    Newton's method see the same formulas.
+    """
+
+    @abstractmethod
+    def margins(self, W: Array, y: int | None) -> Array:
+        """The weights T at which a block of class y evaluates kappa, from W with its C columns."""
+
+    @abstractmethod
+    def from_margins(self, G: Array, y: int | None) -> Array:
+        """The adjoint of `margins`: a gradient in W from one in T."""
+
+    @abstractmethod
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        """The same for the diagonal of a second derivative, cross terms left out."""
+
+    @abstractmethod
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        """Values (n) and gradients in s (n x J), without the rows' weights. May overwrite s."""
+
+    @abstractmethod
+    def respond(self, G: Array, ds: Array) -> Array:
+        """The change of the gradient G when s changes by ds. May overwrite ds."""
+
+    @abstractmethod
+    def stiffness(self, G: Array) -> Array:
+        """The diagonal of the second derivative of phi."""
+
+    def values(self, batch: Batch, W: Array, b: Array) -> Array:
+        """The loss of each row."""
+        y = batch.block.label
+        s, _ = batch.block.sums("log_mgf", self.margins(W, y))
+        return self.phi(batch, s + self.margins(b[None], y))[0]
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        y = batch.block.label
+        s, pullback = batch.block.sums("log_mgf", self.margins(W, y))
+        s += self._biases(batch, b)
+        value, G = self.phi(batch, s)
+        G *= batch.column
+        return float(batch.weight @ value), self.from_margins(pullback(G), y), self._to_biases(batch, G)
+
+    def _biases(self, batch: Batch, b: Array) -> Array:
+        """The margins of the biases, one for all rows or one for each."""
+        return self.lift(b[None])[batch.target] if self.lifted else self.margins(b[None], batch.block.label)
+
+    def _to_biases(self, batch: Batch, G: Array) -> Array:
+        """The adjoint of `_biases`."""
+        if not self.lifted:
+            return self.from_margins(row_sum(G)[None], batch.block.label)[0]
+        return self.unlift(np.bincount(batch.target, G[:, 0], self.n_classes)[:, None])[0]
+
+    def expand(self, batch: Batch, W: Array, b: Array) -> tuple[BlockResult, BlockHessian]:
+        """As `on_block`, with what second-order products need."""
+        y = batch.block.label
+        sums = Expanded(batch.block, self.margins(W, y))
+        value, G = self.phi(batch, sums.total + self._biases(batch, b))
+        stiffness = self.stiffness(G) * batch.column
+        gradient, bend, squares = sums.derivatives(G * batch.column, stiffness)
+        squares += bend
+        hessian = BlockHessian(self, batch, sums, G, bend, self.squares_from_margins(squares, y), stiffness)
+        g_b = self._to_biases(batch, G * batch.column)
+        return (float(batch.weight @ value), self.from_margins(gradient, y), g_b), hessian
+
+
+@dataclass(frozen=True)
+class BlockHessian:
+    """The second derivative of a block's loss at one point: its diagonal, and products with it."""
+
+    loss: MarginLoss
+    batch: Batch
+    sums: Expanded
+    G: Array
+    bend: Array  # sum_n G_n kappa'', like T
+    diagonal: Array
+    stiffness: Array
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        """Its product with a change (V, v_b) of the weights and biases."""
+        y = self.batch.block.label
+        T = self.loss.margins(V, y)
+        ds = self.sums.along(T)
+        ds += self.loss._biases(self.batch, v_b)
+        dG = self.loss.respond(self.G, ds)
+        dG *= self.batch.column
+        image = self.sums.gradient(dG)
+        image += self.bend * T
+        return self.loss.from_margins(image, y), self.loss._to_biases(self.batch, dG)
+
+    @property
+    def bias_diagonal(self) -> Array:
+        loss, batch = self.loss, self.batch
+        if not loss.lifted:
+            return loss.squares_from_margins(row_sum(self.stiffness)[None], batch.block.label)[0]
+        by_class = np.bincount(batch.target, self.stiffness[:, 0], loss.n_classes)
+        return loss.unlift_squares(by_class[:, None])[0]
+
+
+BINARY_CODES = np.array([[-1.0], [1.0]])
+
+
+class Exponential(MarginLoss):
     """e^s with s = sum_d kappa_d(-(W y)_d) - b.y, Eq. final_exp.
 
     The code y is -1/+1 for two classes; for K it is 1 for the class and -1/(K-1) for the others.
@@ -90,7 +227,7 @@ class Exponential(Loss):
     def __init__(self, n_classes: int):
         super().__init__(n_classes)
         if self.binary:
-            self.codes = np.array([[-1.0], [1.0]])
+            self.codes = BINARY_CODES
             self.spread = 1.0
         else:
             self.codes = np.where(np.eye(n_classes, dtype=bool), 1.0, -1.0 / (n_classes - 1))
@@ -99,105 +236,126 @@ class Exponential(Loss):
     def width(self) -> int:
         return 1
 
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        assert batch.block.label is not None
-        code = self.codes[batch.block.label]
-        s, pullback = batch.block.sums("log_mgf", -(W @ code)[:, None])
-        value, slope = guarded_exp(s[:, 0] - b @ code)
-        G = batch.weight * slope
-        return float(batch.weight @ value), -pullback(G[:, None]) * code, -G.sum() * code
+    def margins(self, W: Array, y: int | None) -> Array:
+        return W if self.lifted else -(W @ self._codes[y])[:, None]
+
+    def from_margins(self, G: Array, y: int | None) -> Array:
+        return G if self.lifted else -G * self._codes[y]
+
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        return H if self.lifted else H * self._codes[y] ** 2
+
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        value, slope = guarded_exp(s)
+        return value[:, 0], slope
+
+    def respond(self, G: Array, ds: Array) -> Array:
+        ds *= G
+        return ds
+
+    def stiffness(self, G: Array) -> Array:
+        return G
 
 
-def _log_sum_exp(scores: Array) -> tuple[Array, Array]:
-    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores."""
+class SoftmaxLoss(MarginLoss):
+    """A log sum of exponentials of s: the logistic losses. Its gradient is a softmax P."""
+
+    def respond(self, G: Array, ds: Array) -> Array:
+        ds *= G
+        ds -= G * ds.sum(axis=1, keepdims=True)
+        return ds
+
+    def stiffness(self, G: Array) -> Array:
+        return G * (1.0 - G)
+
+
+def _log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
+    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores.
+
+    with_zero adds a score of 0, the example's own class, that has no column.
+    """
     top = scores.max(axis=1, keepdims=True)
+    if with_zero:
+        np.maximum(top, 0.0, out=top)
     scores -= top
     np.exp(scores, out=scores)
     total = scores.sum(axis=1, keepdims=True)
+    if with_zero:
+        total += np.exp(-top)
     scores /= total
     return (np.log(total) + top)[:, 0], scores
 
 
-class PairwiseJensen(Loss):
-    """log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk - w_dy) + b_k - b_y: Jensen's bound, Eq. final_log for K = 2."""
+class PairwiseJensen(SoftmaxLoss):
+    """log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk - w_dy) + b_k - b_y: Jensen's bound, Eq. final_log for K = 2.
+
+    l_y = 0 has no column. e^-loss is a lower bound on E[p(y | x~)], Eq. bayes_net.
+    """
 
     spread = 2.0
 
     def __init__(self, n_classes: int):
         super().__init__(n_classes)
         if self.binary:
-            self.spread = 1.0
+            self.codes, self.spread = BINARY_CODES, 1.0
 
     @property
     def width(self) -> int:
         return max(1, self.n_classes - 1)
 
-    def values(self, batch: Batch, W: Array, b: Array) -> Array:
-        """The bound for each row; e^-bound is a lower bound on E[p(y | x~)], Eq. bayes_net."""
-        return self._margins(batch, W, b)[0]
-
-    def _margins(self, batch: Batch, W: Array, b: Array) -> tuple[Array, Array, Any]:
-        """Values, softmax over the classes (over the other class alone for two), pullback of the margins."""
-        y = batch.block.label
+    def margins(self, W: Array, y: int | None) -> Array:
+        if self.lifted:
+            return W
         assert y is not None
         if self.binary:
-            sign = 2.0 * y - 1.0
-            s, pullback = batch.block.sums("log_mgf", -sign * W)
-            s -= sign * b
-            return np.logaddexp(0.0, s[:, 0]), expit(s), pullback
-        others = np.arange(self.n_classes) != y
-        s, pullback = batch.block.sums("log_mgf", W[:, others] - W[:, [y]])
-        scores = np.zeros((len(s), self.n_classes))
-        scores[:, others] = s + (b[others] - b[y])
-        return *_log_sum_exp(scores), pullback
+            return -W if y else W
+        T = np.empty((len(W), self.n_classes - 1))
+        np.subtract(W[:, :y], W[:, [y]], out=T[:, :y])
+        np.subtract(W[:, y + 1 :], W[:, [y]], out=T[:, y:])
+        return T
 
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        y = batch.block.label
+    def from_margins(self, G: Array, y: int | None) -> Array:
+        if self.lifted:
+            return G
         assert y is not None
-        value, G, pullback = self._margins(batch, W, b)
-        G *= batch.column
         if self.binary:
-            sign = 2.0 * y - 1.0
-            return float(batch.weight @ value), -sign * pullback(G), -sign * row_sum(G)
-        others = np.arange(self.n_classes) != y
-        gradient, g_b = np.empty_like(W), row_sum(G)
-        gradient[:, others] = pullback(np.ascontiguousarray(G[:, others]))
-        gradient[:, y] = -gradient[:, others].sum(axis=1)
-        g_b[y] -= g_b.sum()
-        return float(batch.weight @ value), gradient, g_b
+            return -G if y else G
+        return self._with_own(G, y, -G.sum(axis=1))
+
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        return H if self.binary or self.lifted or y is None else self._with_own(H, y, H.sum(axis=1))
+
+    def _with_own(self, others: Array, y: int, own: Array) -> Array:
+        result = np.empty((len(others), self.n_classes))
+        result[:, :y], result[:, y], result[:, y + 1 :] = others[:, :y], own, others[:, y:]
+        return result
+
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        if self.binary:
+            return np.logaddexp(0.0, s[:, 0]), expit(s)
+        return _log_sum_exp(s, with_zero=True)
 
 
-class SharedJensen(Loss):
+class SharedJensen(SoftmaxLoss):
     """-(w_y.m + b_y) + log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk) + b_k: a looser bound with one table for all.
 
-    The part that is linear in the class means is the objective's.
+    The part that is linear in the class means is the objective's. Without corruption this is the logistic loss.
     """
 
     grouped = False
     uses_class_means = True
 
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        scores, pullback = batch.block.sums("log_mgf", W)
-        scores += b
-        value, G = _log_sum_exp(scores)
-        G *= batch.column
-        return float(batch.weight @ value), pullback(G), row_sum(G)
+    def margins(self, W: Array, y: int | None) -> Array:
+        return W
 
+    def from_margins(self, G: Array, y: int | None) -> Array:
+        return G
 
-class PlainLogistic(Loss):
-    """log sum_k e^{w_k.x + b_k} - (w_y.x + b_y): the multi-class logistic loss when nothing is corrupted."""
+    def squares_from_margins(self, H: Array, y: int | None) -> Array:
+        return H
 
-    grouped = False
-
-    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
-        scores, pullback = batch.block.sums("log_mgf", W)
-        scores += b
-        rows = np.arange(len(scores))
-        own = scores[rows, batch.target]
-        value, G = _log_sum_exp(scores)
-        G[rows, batch.target] -= 1.0
-        G *= batch.column
-        return float(batch.weight @ (value - own)), pullback(G), row_sum(G)
+    def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
+        return _log_sum_exp(s)
 
 
 class Variational(Loss):
@@ -219,6 +377,8 @@ class Variational(Loss):
         self.entrywise = not shared_lambda
         if self.binary:
             self.spread = 1.0
+        # Roots and slopes of the last evaluation: the next one is close to them.
+        self._recent: dict[int, tuple[Array, Array]] = {}
 
     @property
     def width(self) -> int:
@@ -245,7 +405,7 @@ class Variational(Loss):
                 [sum(self._slope(batch, W[batch.block.columns], b, float(lam[0])) for batch in batches)]
             )
 
-        return float(increasing_root(slope, 1)[0])
+        return float(self._root(0, slope, 1)[0])
 
     def _slope(self, batch: Batch, W: Array, b: Array, lam: float) -> float:
         """Derivative in a shared lambda of a block's loss."""
@@ -266,7 +426,7 @@ class Variational(Loss):
         P, Q, biases = W @ p, W @ q, b @ p
         means, mean_pullback = block.sums("mean", np.column_stack([W @ linear, Q]))
         if settled is None:
-            lam = self._best_lambda(block, P, Q, biases, means[:, 1])
+            lam = self._best_lambda(batch, P, Q, biases, means[:, 1])
             s, _, pullback = block.log_mgf_along(P, Q, lam)
         else:
             lam = np.full(len(means), settled)
@@ -287,40 +447,51 @@ class Variational(Loss):
             gradient, g_b = gradient[:, 1:], g_b[1:]
         return float(batch.weight @ value), gradient, g_b
 
-    def _best_lambda(self, block: Block, P: Array, Q: Array, biases: Array, mean: Array) -> Array:
+    def _best_lambda(self, batch: Batch, P: Array, Q: Array, biases: Array, mean: Array) -> Array:
         def derivative(lam: Array) -> Array:
-            s, slope, _ = block.log_mgf_along(P, Q, lam)
+            s, slope, _ = batch.block.log_mgf_along(P, Q, lam)
             return (softmax(s + biases, axis=1) * slope).sum(axis=1) - mean
 
-        return increasing_root(derivative, len(mean))
+        return self._root(id(batch), derivative, len(mean))
+
+    def _root(self, key: int, function: Any, n: int) -> Array:
+        """The root of each function, sought from where it was last."""
+        if key not in self._recent:
+            ends = function(np.zeros(n)), function(np.ones(n))
+            rate = np.maximum(ends[1] - ends[0], np.finfo(float).tiny)
+            with np.errstate(over="ignore"):
+                self._recent[key] = np.clip(-ends[0] / rate, 0.0, 1.0), rate
+        self._recent[key] = increasing_root(function, *self._recent[key])
+        return self._recent[key][0]
 
 
-def increasing_root(function: Any, n: int, tolerance: float = 1e-12, max_iter: int = 60) -> Array:
-    """Elementwise root in [0, 1] of n increasing functions, or the end nearer to it: regula falsi, Illinois rule."""
-    low, high = np.zeros(n), np.ones(n)
-    f_low, f_high = function(low), function(high)
-    root = np.where(f_low >= 0.0, 0.0, 1.0)
-    side = np.zeros(n)
-    open_ = (f_low < 0.0) & (f_high > 0.0)
+def increasing_root(
+    function: Any, start: Array, rate: Array, tolerance: float = 1e-7, max_iter: int = 60
+) -> tuple[Array, Array]:
+    """Elementwise root in [0, 1] of increasing functions, or the end nearer to it; and the functions' slopes there.
+
+    Secant steps from `start` with the slopes `rate`, both of which the last call can give; bisection where a step
+    leaves the interval known to hold the root. The last step is within the tolerance, so the root is far closer.
+    """
+    low, high = np.zeros_like(start), np.ones_like(start)
+    root, f = start, function(start)
     for _ in range(max_iter):
-        if not open_.any():
-            break
-        with np.errstate(invalid="ignore", divide="ignore"):
-            guess = np.where(open_, (low * f_high - high * f_low) / (f_high - f_low), root)
-        guess = np.where(np.isfinite(guess), guess, 0.5 * (low + high))
-        f = function(guess)
-        moved = np.abs(guess - root)
-        root = np.where(open_, guess, root)
-        below = open_ & (f < 0.0)
-        above = open_ & (f >= 0.0)
-        # The end that stays twice is weighed half, so that it moves too.
-        f_high = np.where(below & (side < 0), 0.5 * f_high, f_high)
-        f_low = np.where(above & (side > 0), 0.5 * f_low, f_low)
-        low, f_low = np.where(below, guess, low), np.where(below, f, f_low)
-        high, f_high = np.where(above, guess, high), np.where(above, f, f_high)
-        side = np.where(below, -1.0, np.where(above, 1.0, side))
-        open_ &= (moved > tolerance) & (f != 0.0)
-    return root
+        low, high = np.where(f < 0.0, root, low), np.where(f > 0.0, root, high)
+        with np.errstate(over="ignore"):
+            guess = root - f / rate
+        middle = 0.5 * (low + high)
+        guess = np.where(guess < low, np.where(low == 0.0, 0.0, middle), guess)
+        guess = np.where(guess > high, np.where(high == 1.0, 1.0, middle), guess)
+        move = guess - root
+        if np.abs(move).max(initial=0.0) <= tolerance:
+            return guess, rate
+        before, f = f, function(guess)
+        moved = np.abs(move) > tolerance
+        with np.errstate(over="ignore"):
+            secant = (f - before) / np.where(moved, move, 1.0)
+        rate = np.where(moved & (secant > 0.0) & np.isfinite(secant), secant, rate)
+        root = guess
+    return root, rate
 
 
 class QuadraticApproximation(Loss):
@@ -411,23 +582,50 @@ class Objective:
         """class_means: sum_n weight_n E[x~_n] by class, D x K, with the class weights below (D + 1 rows)."""
         self.loss, self.batches, self.l2, self.class_means = loss, batches, l2, class_means
         self.shape = (n_features, loss.n_columns)
+        self.lifted_shape = (n_features * loss.n_classes, 1) if loss.lifted else self.shape
 
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
-        settled = self.loss.settle(self.batches, W, b)
-        value, g_W, g_b = 0.0, None, np.zeros_like(b)
-        for batch in self.batches:
-            columns = batch.block.columns
-            if isinstance(columns, slice):
-                v, share, share_b = self.loss.on_block(batch, W, b, settled)
-                g_W = share if g_W is None else np.add(g_W, share, out=g_W)
-            else:
-                v, share, share_b = self.loss.on_block(batch, W[columns], b, settled)
-                g_W = np.zeros_like(W) if g_W is None else g_W
-                g_W[columns] += share
+        settled, V = self.loss.settle(self.batches, W, b), self.loss.lift(W)
+
+        def on_block(batch: Batch) -> tuple[Array | slice, BlockResult]:
+            return batch.block.columns, self.loss.on_block(batch, _of(batch, V), b, settled)
+
+        return self._total(_a_few_at_a_time(on_block, self.batches), W, b)
+
+    def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
+        """As `loss_gradient`, with the second derivative."""
+        assert isinstance(self.loss, MarginLoss)
+        loss, hessians, V = self.loss, [], self.loss.lift(W)
+
+        def blocks() -> Iterator[tuple[Array | slice, BlockResult]]:
+            expanded = _a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches)
+            for batch, (result, hessian) in zip(self.batches, expanded, strict=True):
+                hessians.append(hessian)
+                yield batch.block.columns, result
+
+        total = self._total(blocks(), W, b)
+        return *total, Hessian(loss, hessians, self.l2, self.shape)
+
+    @property
+    def has_hessian(self) -> bool:
+        """Newton's method can be used: a margin loss, and corruptions that know their second derivative."""
+        if not isinstance(self.loss, MarginLoss):
+            return False
+        families = (family for batch in self.batches for _, family in batch.block.parts)
+        return not any(family.couples_features for family in families)
+
+    def _total(
+        self, blocks: Iterator[tuple[Array | slice, BlockResult]], W: Array, b: Array
+    ) -> tuple[float, Array, Array]:
+        """The sum over the blocks, with the terms that belong to no block."""
+        value, g_V, g_b = 0.0, None, np.zeros_like(b)
+        for columns, (v, share, share_b) in blocks:
+            g_V = _added(g_V, share, columns, self.lifted_shape)
             value += v
             g_b += share_b
-        assert g_W is not None
+        assert g_V is not None
+        g_W = self.loss.unlift(g_V)
         if self.class_means is not None:
             means, weights = self.class_means[:-1], self.class_means[-1]
             value -= float(np.vdot(means, W)) + float(weights @ b)
@@ -437,3 +635,56 @@ class Objective:
             value += self.l2 * float(np.vdot(W, W))
             g_W += (2.0 * self.l2) * W
         return value, g_W, g_b
+
+
+class Hessian:
+    """The second derivative of an objective at one point, until the objective is evaluated again."""
+
+    def __init__(self, loss: MarginLoss, blocks: list[BlockHessian], l2: float, shape: tuple[int, int]):
+        self.loss, self.blocks, self.l2, self.shape = loss, blocks, l2, shape
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        """Its product with a change (V, v_b) of weights and biases."""
+        lifted, total, total_b = self.loss.lift(V), None, np.zeros_like(v_b)
+        products = _a_few_at_a_time(lambda block: block.product(_of(block.batch, lifted), v_b), self.blocks)
+        for block, (share, share_b) in zip(self.blocks, products, strict=True):
+            total = _added(total, share, block.batch.block.columns, lifted.shape)
+            total_b += share_b
+        assert total is not None
+        total = self.loss.unlift(total)
+        if self.l2:
+            total += (2.0 * self.l2) * V
+        return total, total_b
+
+    def diagonal(self) -> tuple[Array, Array]:
+        """An estimate of its diagonal, never below zero."""
+        K = self.loss.n_classes
+        total, total_b = None, np.zeros(self.shape[1])
+        for block in self.blocks:
+            shape = (self.shape[0] * K, 1) if self.loss.lifted else self.shape
+            total = _added(total, block.diagonal.copy(), block.batch.block.columns, shape)
+            total_b += block.bias_diagonal
+        assert total is not None
+        return np.maximum(self.loss.unlift_squares(total) + 2.0 * self.l2, 0.0), total_b
+
+
+def _of(batch: Batch, W: Array) -> Array:
+    """The rows of W that a block needs."""
+    columns = batch.block.columns
+    return W if isinstance(columns, slice) else W[columns]
+
+
+def _a_few_at_a_time(function: Any, items: list[Any]) -> Iterator[Any]:
+    """function(item) for each item in order, as many at a time as there are threads: results can be large."""
+    n = threads()
+    for start in range(0, len(items), n):
+        yield from in_threads(function, items[start : start + n])
+
+
+def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, int]) -> Array:
+    """total[columns] += share; the first share of all columns becomes the total."""
+    if isinstance(columns, slice):
+        return share if total is None else np.add(total, share, out=total)
+    total = np.zeros(shape) if total is None else total
+    total[columns] += share
+    return total

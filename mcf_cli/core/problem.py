@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from mcf_cli.core.corruptions import resolve
 from mcf_cli.core.design import CodeBook, Design, structure
 from mcf_cli.core.families import Array, Corruption, Identity, column_sums
 from mcf_cli.core.leave_one_out import leave_one_out
-from mcf_cli.core.losses import Batch, Loss, Objective, PairwiseJensen, PlainLogistic, make_loss
-from mcf_cli.core.solvers import QuadraticSystem, lbfgs
+from mcf_cli.core.losses import Batch, Loss, Objective, PairwiseJensen, SharedJensen, make_loss
+from mcf_cli.core.solvers import QuadraticSystem, lbfgs, newton
 
 _INSIDE = 1.0 - 1e-6  # how much of a corruption's domain the optimiser may use
 
@@ -37,6 +37,7 @@ class Solution:
     n_iter: int
     converged: bool
     message: str
+    labels: Array | None = None  # the class codes of the scores, where some classes were left out
 
     def decision(self, X: Any) -> Array:
         """w.x + b: N values for two classes or one target, else N x K."""
@@ -46,7 +47,8 @@ class Solution:
     def predict(self, X: Any) -> Array:
         """Class codes."""
         scores = self.decision(X)
-        return (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        best = (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        return best if self.labels is None else self.labels[best]
 
 
 class Problem:
@@ -68,11 +70,21 @@ class Problem:
         n_classes: int | None = None,
         codes: CodeBook | None = None,
         reusable: bool = True,
+        drop_absent: bool = False,
     ):
-        """reusable=False drops the coding once a fit has its design: less memory, no cheap subsets."""
+        """reusable=False drops the coding once a fit has its design: less memory, no cheap subsets.
+
+        drop_absent=True leaves out classes that no row has. A bias could drive their scores, and with them the
+        exponential loss of all others, to zero; predictions keep the codes of y.
+        """
         self.X, self.y, self.sample_weight = _checked_data(X, y, sample_weight)
         if n_classes is None:
             n_classes = 0 if self.y.dtype.kind == "f" else int(self.y.max()) + 1
+        self.labels, self.drop_absent = None, drop_absent
+        if drop_absent and n_classes:
+            present, codes_of_present = np.unique(self.y, return_inverse=True)
+            if len(present) < n_classes:
+                self.labels, self.y, n_classes = present, codes_of_present, len(present)
         if n_classes == 1 or (n_classes == 0 and loss != "quadratic"):
             raise ValueError(f"loss={loss!r} needs at least two classes in y, as integer codes 0, 1, ...")
         self.n_classes = n_classes
@@ -88,6 +100,7 @@ class Problem:
         self.weights = self.sample_weight / self.sample_weight.sum()
         make_loss(loss, max(n_classes, 2), **self.options)
         self.codes = CodeBook() if codes is None else codes
+        self.lifted_codes = CodeBook()
         self.reusable = reusable
         self._designs: dict[Any, Design] = {}
         self._fits: set[Any] = set()  # the domains that X is known to lie in
@@ -96,7 +109,7 @@ class Problem:
     def subset(self, rows: Array) -> Problem:
         """The same problem on some rows, which share the coding of the whole."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
-        return Problem(
+        part = Problem(
             self.X[rows],
             self.y[rows],
             loss=self.loss_name,
@@ -104,8 +117,14 @@ class Problem:
             sample_weight=self.sample_weight[rows],
             n_classes=self.n_classes,
             codes=CodeBook(self.codes, rows),
+            drop_absent=self.drop_absent,
             **self.options,
         )
+        if part.n_classes == self.n_classes:
+            part.lifted_codes = CodeBook(self.lifted_codes, rows)
+        if self.labels is not None:
+            part.labels = self.labels if part.labels is None else self.labels[part.labels]
+        return part
 
     def solve(
         self,
@@ -116,7 +135,7 @@ class Problem:
         tol: float = 1e-4,
         method: str = "auto",
     ) -> Solution:
-        """Fit; `start` is where L-BFGS begins. `method` chooses among the quadratic loss's solvers."""
+        """Fit from `start`. `method`: "newton" or "lbfgs"; "direct" or "cg" for the quadratic loss; or "auto"."""
         corruption = self._checked(corruption)
         objective = self._objective(corruption, l2)
         if self.loss_name == "quadratic":
@@ -126,10 +145,21 @@ class Problem:
             if start is not None:
                 W, b = start.coef.T, start.intercept
             limit = self._weight_limit(corruption, objective.loss)
-            scale = self._weight_scale(corruption, l2)
-            outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
+            smooth = objective.has_hessian and not np.isfinite(limit).any()
+            if method == "newton" and not smooth:
+                raise ValueError(
+                    "method='newton' needs a loss and corruption with a second derivative: use 'lbfgs'"
+                )
+            if smooth and method in ("auto", "newton"):
+                outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol)
+            else:
+                scale = self._weight_scale(corruption, l2)
+                outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
+            if self.n_classes > 2:  # a shift of all biases changes nothing
+                outcome = replace(outcome, b=outcome.b - outcome.b.mean())
         value = objective.loss_gradient(outcome.W, outcome.b)[0]
-        return Solution(outcome.W.T, outcome.b, value, outcome.n_iter, outcome.converged, outcome.message)
+        how = outcome.n_iter, outcome.converged, outcome.message
+        return Solution(outcome.W.T, outcome.b, value, *how, self.labels)
 
     def loss_gradient(
         self, corruption: Corruption | str | None, l2: float, coef: Array, intercept: Array
@@ -163,19 +193,26 @@ class Problem:
         """The loss; every form of the logistic loss is the plain one when nothing is corrupted."""
         families = [family for _, family in corruption.split(self.X.shape[1])]
         if self.loss_name == "logistic" and all(isinstance(family, Identity) for family in families):
-            return PlainLogistic(self.n_classes) if self.n_classes > 2 else PairwiseJensen(self.n_classes)
+            return SharedJensen(self.n_classes) if self.n_classes > 2 else PairwiseJensen(self.n_classes)
         return make_loss(self.loss_name, self.n_classes, **self.options)
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
         if not 0.0 <= l2 < np.inf:
             raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
-        loss = self._loss(corruption)
-        key = (structure(corruption, self.X.shape[1]), loss.grouped, loss.width, loss.entrywise)
+        loss, X = self._loss(corruption), self.X
+        families = corruption.split(X.shape[1])
+        loss.lifted = loss.codes is not None and len(families) == 1 and not families[0][1].acts_on_zeros
+        if loss.lifted:
+            corruption = families[0][1].at(np.arange(X.shape[1] * self.n_classes) // self.n_classes)
+        shape = self.n_classes * X.shape[1] if loss.lifted else X.shape[1]
+        key = (structure(corruption, shape), loss.lifted, loss.grouped, loss.width, loss.entrywise)
         if key not in self._designs:
-            labels = self.y if loss.grouped else None
-            self._designs[key] = Design(self.X, corruption, labels, loss.width, self.codes, loss.entrywise)
+            X = self._lifted() if loss.lifted else X
+            labels = self.y if loss.grouped and not loss.lifted else None
+            codes = self.lifted_codes if loss.lifted else self.codes
+            self._designs[key] = Design(X, corruption, labels, loss.width, codes, loss.entrywise)
             if not self.reusable:
-                self.codes.forget()
+                codes.forget()
         targets = self._targets() if self.loss_name == "quadratic" else self.y
         batches = [
             Batch(block, self.weights[block.rows], targets[block.rows])
@@ -183,6 +220,13 @@ class Problem:
         ]
         means = self._class_means(corruption) if loss.uses_class_means else None
         return Objective(loss, batches, l2, means, self.X.shape[1])
+
+    def _lifted(self) -> sp.csr_matrix:
+        """X with a column for each (feature, class), d K + y: a row's entries stand in those of its class."""
+        X, K = sp.csr_matrix(self.X), self.n_classes
+        columns = X.indices * X.indices.dtype.type(K)
+        columns += np.repeat(self.y.astype(columns.dtype), np.diff(X.indptr))
+        return sp.csr_matrix((X.data, columns, X.indptr), shape=(X.shape[0], X.shape[1] * K))
 
     def _targets(self) -> Array:
         """-1/+1, a column a class (one for two classes), or the regression's targets."""
@@ -210,7 +254,7 @@ class Problem:
     def _weight_scale(self, corruption: Corruption, l2: float) -> Array:
         """1 / sqrt(curvature) of each weight, up to a factor: E[x~^2] over the rows, a quarter of it, plus l2."""
         X = corruption.prepare(self.X)
-        moment = column_sums(X, self.weights, squared=True)
+        moment = column_sums(X, self.weights, power=2)
         moment = moment + corruption.covariance_sum(X, self.weights).diagonal()
         curvature = 0.25 * moment + 2.0 * l2
         return 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))

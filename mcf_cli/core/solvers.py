@@ -1,4 +1,4 @@
-"""Solvers: L-BFGS for any objective, and the closed form of the quadratic loss with its leave-one-out errors."""
+"""Solvers: Newton's method and L-BFGS for any objective, and the closed form of the quadratic loss."""
 
 from __future__ import annotations
 
@@ -76,6 +76,126 @@ def lbfgs(
     return Outcome(W, b, int(result.nit), bool(result.success), str(result.message))
 
 
+def newton(
+    objective: Objective, W: Array, b: Array, fit_intercept: bool, max_iter: int, tol: float
+) -> Outcome:
+    """Minimise the objective from (W, b) by truncated Newton steps.
+
+    Each step solves for its direction by conjugate gradients, preconditioned by the diagonal and only as
+    precisely as pays, with products from the table of the gradient. It stops as `lbfgs` does: no entry of the
+    gradient, in weights scaled by 1 / sqrt(curvature), exceeds tol.
+    """
+    point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
+    model = _Model(objective, point, fit_intercept)
+    reach, message, steps, first = np.inf, "the limit of iterations was reached", 0, model.decrement
+    for n_iter in range(max_iter + 1):
+        if model.steepest <= tol:
+            return Outcome(point[:-1], point[-1], n_iter, True, f"gradient below {tol:g}")
+        if n_iter == max_iter:
+            break
+        steps = n_iter + 1
+        step, expected = model.step(min(0.25, (model.decrement / first) ** 0.25), reach)
+        length = model.length(step)
+        moved: _Model | None
+        if expected <= 1e-13 * abs(model.value):  # too little for the value to show; the gradient still can
+            share, last = 1.0, _Model(objective, point + step, fit_intercept)
+            moved = last
+            if last.steepest >= model.steepest:
+                return Outcome(point[:-1], point[-1], n_iter, True, "the objective is at its rounding error")
+        else:
+            share, moved = _shortened(objective, point, step, model, fit_intercept)
+        if moved is None:
+            message = "no step lowers the objective further"
+            break
+        point += share * step
+        quality = (model.value - moved.value) / expected
+        if share < 1.0 or quality < 0.25:
+            reach = 0.5 * length if share == 1.0 else share * length
+        elif quality > 0.75:
+            reach = max(reach, 3.0 * length)
+        model = moved
+    return Outcome(point[:-1], point[-1], steps, False, message)
+
+
+def _shortened(
+    objective: Objective, point: Array, step: Array, model: _Model, fit_intercept: bool
+) -> tuple[float, _Model | None]:
+    """The share of the step that lowers the objective enough, and the model there; None when none does."""
+    slope, share, value = float(np.vdot(model.gradient, step)), 1.0, model.value
+    for _ in range(40):
+        trial = _Model(objective, point + share * step, fit_intercept)
+        if trial.value <= value + 1e-4 * share * slope:
+            return share, trial
+        excess = trial.value - value - share * slope
+        share *= min(0.5, max(0.1, -0.5 * share * slope / excess)) if excess > 0.0 else 0.5
+    return 0.0, None
+
+
+class _Model:
+    """The quadratic model of an objective at one point; weights are D rows and the biases one below them."""
+
+    def __init__(self, objective: Objective, point: Array, fit_intercept: bool):
+        self.fit_intercept = fit_intercept
+        self.value, g_W, g_b, self.hessian = objective.expand(point[:-1], point[-1])
+        self.gradient = self._stacked(g_W, g_b)
+
+    def _stacked(self, of_W: Array, of_b: Array) -> Array:
+        return np.vstack([of_W, of_b if self.fit_intercept else np.zeros_like(of_b)])
+
+    @cached_property
+    def diagonal(self) -> Array:
+        diagonal = self._stacked(*self.hessian.diagonal())
+        return np.maximum(diagonal, max(1e-12 * diagonal.max(initial=0.0), 1e-300))
+
+    @cached_property
+    def decrement(self) -> float:
+        """The squared gradient in scaled weights: twice what a step could gain were the features independent."""
+        return float(np.vdot(self.gradient, self.gradient / self.diagonal))
+
+    @property
+    def steepest(self) -> float:
+        return float(np.sqrt(np.max(self.gradient**2 / self.diagonal, initial=0.0)))
+
+    def length(self, step: Array) -> float:
+        return float(np.sqrt(np.vdot(step, self.diagonal * step)))
+
+    def step(self, precision: float, reach: float, most: int = 250) -> tuple[Array, float]:
+        """A minimiser of the model within `reach`, up to a relative residual, and the decrease it promises.
+
+        It stops early where another iteration would add little to the decrease so far.
+        """
+        step, residual = np.zeros_like(self.gradient), -self.gradient
+        z = residual / self.diagonal
+        direction, rz = z.copy(), float(np.vdot(residual, z))
+        stop, gained = precision**2 * rz, 0.0
+        for n in range(1, most + 1):
+            image = self._stacked(*self.hessian.product(direction[:-1], direction[-1]))
+            bend = float(np.vdot(direction, image))
+            if bend <= 0.0:
+                return (step if n > 1 else z), max(gained, rz)
+            rate = rz / bend
+            if np.isfinite(reach) and (beyond := self._share_within(step, direction, reach)) < rate:
+                step += beyond * direction
+                return step, gained + beyond * rz - 0.5 * beyond**2 * bend
+            step += rate * direction
+            residual -= rate * image
+            gained += (gain := 0.5 * rate * rz)
+            np.divide(residual, self.diagonal, out=z)
+            rz, previous = float(np.vdot(residual, z)), rz
+            if rz <= stop or n * gain < 0.3 * gained:
+                break
+            direction *= rz / previous
+            direction += z
+        return step, gained
+
+    def _share_within(self, step: Array, direction: Array, reach: float) -> float:
+        """How far along the direction the step stays within reach."""
+        scaled = self.diagonal * direction
+        a, b = float(np.vdot(direction, scaled)), float(np.vdot(step, scaled))
+        room = max(reach**2 - self.length(step) ** 2, 0.0)
+        return (np.sqrt(b * b + a * room) - b) / a if a > 0.0 else np.inf
+
+
 class QuadraticSystem:
     """Least squares under corruption, Eq. optimal_w_lls, for many corruptions and l2 on the same data.
 
@@ -147,7 +267,7 @@ class _Terms:
         """diag(A'A), for a diagonal C."""
         X, weights = self.system.X, self.system.weights
         through = self.system.x_mean * self.scale
-        squares = column_sums(X, weights, squared=True)
+        squares = column_sums(X, weights, power=2)
         return self.scale**2 * squares - 2 * self.shift * through + self.shift**2
 
     @property

@@ -21,7 +21,16 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_npz(path: Path) -> tuple[np.ndarray | sp.csr_matrix, list[str] | None]:
-    """X (dense, or the parts of a CSR matrix as scipy.sparse names them) and the labels y, if any."""
+    """X and the names of the labels y, if any."""
+    X, y = read_table(path)
+    if y is None:
+        return X, None
+    whole = y.dtype.kind == "f" and np.array_equal(y, np.round(y))
+    return X, [str(int(label) if whole else label) for label in y.tolist()]
+
+
+def read_table(path: Path) -> tuple[np.ndarray | sp.csr_matrix, np.ndarray | None]:
+    """X (dense, or the parts of a CSR matrix as scipy.sparse names them) and y as stored, if it is there."""
     arrays = read_arrays(path)
     X = _csr(path, arrays) if "indptr" in arrays else arrays.get("X")
     if X is None:
@@ -38,20 +47,15 @@ def read_npz(path: Path) -> tuple[np.ndarray | sp.csr_matrix, list[str] | None]:
     return X, _labels(path, arrays, X.shape[0])
 
 
-def _labels(path: Path, arrays: dict[str, np.ndarray], n_rows: int) -> list[str] | None:
+def _labels(path: Path, arrays: dict[str, np.ndarray], n_rows: int) -> np.ndarray | None:
     y = arrays.get("y")
-    if y is None:
-        return None
-    if y.shape != (n_rows,) or y.dtype.kind not in "biufU":
+    if y is not None and (y.shape != (n_rows,) or y.dtype.kind not in "biufU"):
         raise McfError(
             f"{path}: y has shape {y.shape} and type {y.dtype}; expected {n_rows} numbers or names"
         )
-    if y.dtype.kind == "f":
-        if not np.isfinite(y).all():
-            raise McfError(f"{path}: y holds NaN or infinite values: remove or replace them")
-        if np.array_equal(y, np.round(y)):
-            return [str(int(label)) for label in y.tolist()]
-    return [str(label) for label in y.tolist()]
+    if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise McfError(f"{path}: y holds NaN or infinite values: remove or replace them")
+    return y
 
 
 def _csr(path: Path, arrays: dict[str, np.ndarray]) -> sp.csr_matrix:

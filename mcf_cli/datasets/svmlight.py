@@ -1,8 +1,9 @@
 """The svmlight text format: `label column:value column:value ... # comment`, one example a line."""
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -37,15 +38,25 @@ class SparseRows:
 
 def read_rows(path: Path) -> SparseRows:
     """Parse a whole file; a fault names its line and its token."""
-    rows = SparseRows()
+    (rows,) = read_pieces(path)
+    return rows
+
+
+def read_pieces(path: Path, most: float = inf) -> Iterator[SparseRows]:
+    """Parse a file a piece at a time, each of about `most` entries (or so many rows, should they be empty)."""
+    rows, found = SparseRows(), False
     with open_bytes(path) as stream:
         for number, line in numbered_lines(stream, path):
             tokens = line.partition("#")[0].split()
             if tokens:
                 _append(rows, tokens, path, number)
-    if not rows.labels:
+            if max(len(rows.columns), len(rows.labels)) >= most:
+                yield rows
+                rows, found = SparseRows(), True
+    if rows.labels:
+        yield rows
+    elif not found:
         malformed(path, "line 1", "expected 'label column:value ...', but the file holds no examples")
-    return rows
 
 
 def _append(rows: SparseRows, tokens: list[str], path: Path, number: int) -> None:

@@ -210,6 +210,9 @@ class DataEntry(Strict):
     options: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="for the user's own files"
     )
+    select: dict[str, Any] = Field(
+        default_factory=dict, description="what differs here from the item's select"
+    )
 
 
 def _by_name(value: Any) -> Any:
@@ -232,7 +235,7 @@ class Fit(Strict):
     """When the optimiser stops."""
 
     max_iter: Count = 1000
-    tol: Annotated[Number, Field(gt=0)] = 1e-4
+    tol: Annotated[Number, Field(gt=0)] = 1e-3
 
 
 class Config(Strict):

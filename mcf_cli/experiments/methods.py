@@ -3,8 +3,9 @@
     learner = make_learner(params, dataset, rows)
     for l2, solution in learner.subset(fold).path([1, 0.1, 0]): ...
 
-A path runs from the strongest penalty to the weakest, each fit starting from the one before. The order is
-part of the method: it makes the numbers of a trial independent of what was computed elsewhere or earlier.
+A path runs from the strongest penalty to the weakest, each fit starting from the one before, the first from
+zero or from a solution on some of the rows. The order is part of the method: it makes the numbers of a trial
+independent of what was computed elsewhere or earlier.
 """
 
 import hashlib
@@ -46,8 +47,8 @@ class Learner(Protocol):
     def subset(self, rows: np.ndarray) -> "Learner":
         """The same method on some of the rows."""
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        """Fits along l2, the strongest first."""
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        """Fits along l2, the strongest first, which begins at `start`."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Marginalised:
     def subset(self, rows: np.ndarray) -> "Marginalised":
         return replace(self, shared=self.shared.subset(rows))
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        solution = None
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        solution = start if _same_classes(start, self.shared.problem) else None
         for l2 in sorted(l2s, reverse=True):
             solution = self.shared.problem.solve(self.corruption, l2, start=solution, **self.fit)
             yield l2, solution
@@ -84,8 +85,8 @@ class Baseline:
     def subset(self, rows: np.ndarray) -> "Baseline":
         return replace(self, X=self.X[rows], y=self.y[rows])
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        problem, solution = self.make(self.X, self.y), None
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        problem, solution = self.make(self.X, self.y), start
         for l2 in sorted(l2s, reverse=True):
             solution = problem.solve(l2, start=solution, **self.fit)
             yield l2, solution
@@ -101,8 +102,9 @@ class L1:
     def subset(self, rows: np.ndarray) -> "L1":
         return replace(self, shared=self.shared.subset(rows))
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        model, solution = Penalised(self.shared.problem, "l1"), None
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        model = Penalised(self.shared.problem, "l1")
+        solution = start if _same_classes(start, self.shared.problem) else None
         for strength in sorted(l2s, reverse=True):
             solution = model.solve(strength, start=solution, **self.fit)
             yield strength, solution
@@ -122,14 +124,22 @@ class OnSeenFeatures:
     def subset(self, rows: np.ndarray) -> "OnSeenFeatures":
         return replace(self, inner=self.inner.subset(rows))
 
-    def path(self, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        for l2, solution in self.inner.path(l2s):
+    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
+        if start is not None:
+            start = replace(start, coef=start.coef[:, self.columns])
+        for l2, solution in self.inner.path(l2s, start):
             coef = np.zeros((len(solution.coef), self.n_features))
             coef[:, self.columns] = solution.coef
             yield l2, replace(solution, coef=coef)
 
     def loo(self, l2: float) -> np.ndarray:
         return self.inner.loo(l2)
+
+
+def _same_classes(start: Solution | None, problem: Problem) -> bool:
+    """A fold may lack a class that the whole has; its solution is then no place to begin."""
+    ours, theirs = problem.labels, None if start is None else start.labels
+    return start is not None and (ours is theirs or np.array_equal(ours, theirs))
 
 
 def make_learner(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Learner:
@@ -193,7 +203,7 @@ def shared_problem(
         while len(_recent) >= RECENT:
             _recent.pop(next(iter(_recent)))
         X = dataset.X[rows] if columns is None else dataset.X[rows][:, columns]
-        problem = Problem(X, dataset.y[rows], n_classes=len(dataset.class_names), **form)
+        problem = Problem(X, dataset.y[rows], n_classes=len(dataset.class_names), drop_absent=True, **form)
         _recent[key] = SharedProblem(problem)
     return _recent[key]
 

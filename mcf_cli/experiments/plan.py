@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from mcf_cli import datasets
 from mcf_cli.datasets.dataset import Dataset
@@ -82,9 +83,22 @@ def make_plan(loaded: LoadedConfig) -> Plan:
             continue
         facts[about.sha256] = about
         _check_data(loaded, index, about)
-        for trial in _trials_on(config, reference, dataset, about, notices):
+        own = _own_selection(loaded, index, entry)
+        for trial in _trials_on(own, reference, dataset, about, notices):
             trials.setdefault(trial.key, trial)
     return Plan(config, list(trials.values()), list(facts.values()), notices, loaded.profile)
+
+
+def _own_selection(loaded: LoadedConfig, index: int, entry: DataEntry) -> Config:
+    """The config with the selection that this data set asks for."""
+    config = loaded.config
+    if not entry.select:
+        return config
+    try:
+        select = Select.model_validate(config.select.model_dump() | entry.select)
+    except ValidationError as error:
+        raise loaded.error(["datasets", index, "select"], error.errors()[0]["msg"]) from None
+    return config.model_copy(update={"select": select})
 
 
 def _resolve(

@@ -13,7 +13,7 @@ from mcf_cli.core.problem import Solution
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.experiments.methods import Learner, Matrix, make_learner
 from mcf_cli.experiments.seeds import generator
-from mcf_cli.experiments.selection import Choice, Training, best_choice, choose_l2, error_rate, fit_at
+from mcf_cli.experiments.selection import Choice, Training, best_choice, choose_l2, error_rate, fit_chosen
 from mcf_cli.experiments.splits import Draw, divide, first, folds, train_test
 
 Params = dict[str, Any]
@@ -27,7 +27,7 @@ def split(params: Params, dataset: Dataset) -> list[Row]:
     train = first(train, params.get("train_size"), draw, "learning curve")
     training = training_on(dataset, train, make_learner(params, dataset, train))
     choice = choose_l2(training, params["select"], draw)
-    solution = fit_at(training.learner, choice.l2, params["select"]["l2"])
+    solution = fit_chosen(training.learner, choice)
     return metric_rows(choice, solution, error_rate(solution, dataset.X[test], dataset.y[test]))
 
 
@@ -43,7 +43,7 @@ def cross_validation(params: Params, dataset: Dataset) -> list[Row]:
         groups = None if whole.groups is None else whole.groups[train]
         part = Training(whole.learner.subset(train), whole.X[train], whole.y[train], groups)
         choice = choose_l2(part, params["select"], draw, f"fold {fold} validation")
-        solution = fit_at(part.learner, choice.l2, params["select"]["l2"])
+        solution = fit_chosen(part.learner, choice)
         error = error_rate(solution, whole.X[test], whole.y[test])
         results += [{**row, "fold": fold} for row in metric_rows(choice, solution, error)]
     return results

@@ -1,6 +1,6 @@
 """Choosing l2 on validation rows: by k-fold cross-validation, a hold-out set, or leave-one-out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from mcf_cli.core.problem import Solution
 from mcf_cli.experiments.methods import Learner, Matrix
 from mcf_cli.experiments.rows import edge_of
 from mcf_cli.experiments.splits import Draw, divide, folds
+
+PATIENCE = 2
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,12 @@ class Choice:
     l2: float
     error: float | None = None
     edge: str = ""
+    nearby: Solution | None = None  # a fit at this l2 on some of the rows
+
+
+Errors = tuple[
+    np.ndarray, list[Solution]
+]  # an error per l2, and fits in their order, as far as there are any
 
 
 def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: str = "validation") -> Choice:
@@ -35,8 +43,9 @@ def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: s
     l2s = sorted(select["l2"], reverse=True)
     if select["by"] == "none":
         return Choice(l2s[0])
-    errors = _ERRORS[select["by"]](training, l2s, select, draw, purpose)
-    return best_choice(l2s, errors)
+    errors, solutions = _ERRORS[select["by"]](training, l2s, select, draw, purpose)
+    choice = best_choice(l2s, errors)
+    return replace(choice, nearby=solutions[l2s.index(choice.l2)]) if solutions else choice
 
 
 def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
@@ -45,12 +54,9 @@ def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
     return Choice(l2s[best], float(errors[best]), edge_of(l2s[best], l2s, "l2"))
 
 
-def fit_at(learner: Learner, l2: float, l2s: list[float]) -> Solution:
-    """The fit at the chosen l2, reached along the same path as in validation."""
-    for value, solution in learner.path([other for other in l2s if other >= l2]):
-        if value == l2:
-            return solution
-    raise ValueError(f"l2 = {l2} is not on the path")
+def fit_chosen(learner: Learner, choice: Choice) -> Solution:
+    """The fit at the chosen l2, from where validation left off."""
+    return next(solution for _, solution in learner.path([choice.l2], choice.nearby))
 
 
 def error_rate(solution: Solution, X: Matrix, y: np.ndarray) -> float:
@@ -58,26 +64,32 @@ def error_rate(solution: Solution, X: Matrix, y: np.ndarray) -> float:
     return float(np.mean(solution.predict(X) != y))
 
 
-def _path_mistakes(training: Training, train: np.ndarray, test: np.ndarray, l2s: list[float]) -> np.ndarray:
-    X, y = training.X[test], training.y[test]
-    return np.array([np.sum(s.predict(X) != y) for _, s in training.learner.subset(train).path(l2s)])
-
-
-def _cv_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> np.ndarray:
+def _cv_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
     divisions = folds(len(training.y), select["folds"], training.groups, draw, f"{purpose} folds")
-    return sum(_path_mistakes(training, *division, l2s) for division in divisions) / len(training.y)
+    total, first = np.zeros(len(l2s)), []
+    for train, test in divisions:
+        solutions = [solution for _, solution in training.learner.subset(train).path(l2s)]
+        total += [np.sum(s.predict(training.X[test]) != training.y[test]) for s in solutions]
+        first = first or solutions
+    return total / len(training.y), first
 
 
-def _holdout_errors(
-    training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str
-) -> np.ndarray:
+def _holdout_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
+    """Weaker penalties cost the most: the path is left once two in a row were worse than the best before them."""
     everyone = np.arange(len(training.y))
     train, test = divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out")
-    return _path_mistakes(training, train, test, l2s) / len(test)
+    errors, solutions, worse = np.full(len(l2s), np.inf), [], 0
+    for place, (_, solution) in enumerate(training.learner.subset(train).path(l2s)):
+        errors[place] = error_rate(solution, training.X[test], training.y[test])
+        solutions.append(solution)
+        worse = worse + 1 if errors[place] > errors[:place].min(initial=np.inf) else 0
+        if worse == PATIENCE:
+            break
+    return errors, solutions
 
 
-def _loo_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> np.ndarray:
-    return np.array([np.mean(loo_classes(training.learner.loo(l2)) != training.y) for l2 in l2s])
+def _loo_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
+    return np.array([np.mean(loo_classes(training.learner.loo(l2)) != training.y) for l2 in l2s]), []
 
 
 def loo_classes(values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""One model beyond memory (`chunked`, on the data in `pieces`) and beyond one machine (`cluster`)."""

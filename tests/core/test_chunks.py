@@ -1,0 +1,120 @@
+"""A fit from the sums of chunks is the fit to all rows at once."""
+
+import numpy as np
+import pytest
+from cases import CASES, LABELS, weights
+from mcf_cli import Blankout, Dropout, Gaussian, Laplace, Poisson
+from mcf_cli.core.chunks import Chunk, Task, added, second_moments, solve
+from mcf_cli.core.problem import Problem
+from scipy import sparse
+
+OPTIONS = {
+    "quadratic": {"loss": "quadratic"},
+    "exponential": {"loss": "exponential"},
+    "jensen-pairwise": {"multiclass": "pairwise"},
+    "jensen-shared": {"multiclass": "shared"},
+    "quadratic-approximation": {"surrogate": "quadratic"},
+}
+FAMILIES = {
+    "none": None,
+    "blankout": Blankout(0.4),
+    "dropout-per-feature": Dropout(np.linspace(0.0, 0.9, 30)),
+    "poisson-clip": Poisson(clip=2.0),
+    "gaussian": Gaussian(0.3),
+    "laplace": Laplace(0.8),  # its bound on the weights is reached
+}
+CUTS = [slice(0, 7), slice(7, 8), slice(8, 60), slice(60, 150)]
+
+
+def task_of(corruption, n_features, classes, l2=0.0, **options):
+    return Task.checked(
+        corruption,
+        n_features=n_features,
+        n_classes=classes,
+        n_outputs=1 if classes <= 2 else classes,
+        l2=l2,
+        options={"loss": "logistic"} | options,
+    )
+
+
+def counts_and_labels(classes):
+    """Counts whose first columns depend on the class; the first chunk lacks some classes."""
+    rng = np.random.default_rng(classes)
+    y = np.sort(rng.integers(0, classes, size=150))
+    rate = 0.3 + 0.5 * np.eye(30)[:classes][y]
+    return rng.poisson(rate).astype(float), y
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_solution_is_that_of_all_rows(family, options, classes):
+    """Two classes go through dense data, three through sparse."""
+    X, y = counts_and_labels(classes)
+    X = X if classes == 2 else sparse.csr_matrix(X)
+    task = task_of(family, 30, classes, 0.01, **options)
+    chunks = [Chunk(X[rows], y[rows], task) for rows in CUTS]
+    moments = sum(second_moments(X[rows], task) for rows in CUTS)
+    ours = solve(
+        task, 150, moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks), max_iter=9999, tol=1e-9
+    )
+    method = "direct" if options.get("loss") == "quadratic" else "lbfgs"
+    problem = Problem(X, y, n_classes=classes, **options)
+    whole = problem.solve(family, 0.01, max_iter=9999, tol=1e-9, method=method)
+    np.testing.assert_allclose(ours.coef, whole.coef, atol=1e-6)
+    np.testing.assert_allclose(ours.intercept, whole.intercept, atol=1e-6)
+    assert ours.objective == pytest.approx(whole.objective, abs=1e-10)
+    assert ours.converged
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_chunk_on_copied_arrays_gives_the_same_sums(case, options, classes):
+    y, task = LABELS[classes], task_of(case.corruption, case.X.shape[1], classes, **options)
+    chunk = Chunk(sparse.csr_matrix(case.X), y, task)
+    coef, intercept = weights(case, classes)
+    copied = chunk.with_arrays([array.copy() for array in chunk.arrays])
+    value, g_W, g_b = copied.sums(coef.T, intercept)
+    problem = Problem(case.X, y, n_classes=classes, **options)
+    whole = problem.loss_gradient(case.corruption, 0.0, coef, intercept)
+    np.testing.assert_allclose(value / len(y), whole[0])
+    np.testing.assert_allclose(g_W.T / len(y), whole[1], atol=1e-12)
+    np.testing.assert_allclose(g_b / len(y), whole[2], atol=1e-12)
+
+
+def test_a_chunk_uses_the_arrays_that_it_is_given():
+    X, y = counts_and_labels(2)
+    chunk = Chunk(sparse.csr_matrix(X), y, task_of(Poisson(), 30, 2))
+    emptied = chunk.with_arrays([np.zeros_like(array) for array in chunk.arrays])
+    W, b = np.ones((30, 1)), np.ones(1)
+    assert emptied.sums(W, b)[0] != pytest.approx(chunk.sums(W, b)[0])
+
+
+def test_several_targets_of_a_regression():
+    rng = np.random.default_rng(3)
+    X, Y = rng.normal(size=(150, 30)), rng.normal(size=(150, 2))
+    task = Task.checked(
+        Gaussian(0.5), n_features=30, n_classes=0, n_outputs=2, l2=0.1, options={"loss": "quadratic"}
+    )
+    chunks = [Chunk(X[rows], Y[rows], task) for rows in CUTS]
+    moments = sum(second_moments(X[rows], task) for rows in CUTS)
+    ours = solve(task, 150, moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks))
+    whole = Problem(X, Y, loss="quadratic", n_classes=0).solve(Gaussian(0.5), 0.1)
+    np.testing.assert_allclose(ours.coef, whole.coef, atol=1e-8)
+    np.testing.assert_allclose(ours.intercept, whole.intercept, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("corruption", "options", "message"),
+    [
+        ("blankout", {"l2": -1.0}, "l2"),
+        ("blankout", {"loss": "hinge"}, "hinge"),
+        (Blankout(np.full(29, 0.5)), {}, "29 entries for 30 features"),
+        (Blankout(1.5), {}, "q must lie"),
+        ("blankout", {"surrogate": "variational", "shared_lambda": True}, "shared_lambda=False"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_before_any_chunk_is_made(corruption, options, message):
+    with pytest.raises(ValueError, match=message):
+        task_of(corruption, 30, 2, **options)

@@ -1,0 +1,120 @@
+"""Newton's method: its second derivatives are those of the gradient, and it ends where L-BFGS ends."""
+
+import numpy as np
+import pytest
+from cases import CASES, LABELS
+from mcf_cli import Blankout, Multinomial, Poisson
+from mcf_cli.core.problem import Problem
+from scipy import sparse
+from test_losses import BINARY_AND_THREE, LOSSES
+
+SMOOTH = [loss for loss in LOSSES if loss.name in ("exponential", "jensen-pairwise", "jensen-shared")]
+COUPLED = [case for case in CASES if "multinomial" in case.name or "sequence" in case.name]
+EVERY_SMOOTH_LOSS = pytest.mark.parametrize("loss", SMOOTH, ids=str)
+UNCOUPLED = pytest.mark.parametrize(
+    "case", [case for case in CASES if case not in COUPLED and "laplace" not in case.name], ids=str
+)
+
+
+def objective_at(loss, case, classes, l2=0.1, data=None):
+    X = case.X if data is None else data
+    problem = loss.problem(X, LABELS[classes], classes)
+    objective = problem._objective(problem._checked(case.corruption), l2)
+    random = np.random.default_rng(7)
+    W = 0.4 * random.normal(size=objective.shape)
+    return objective, W, 0.3 * random.normal(size=objective.shape[1]), random
+
+
+@EVERY_SMOOTH_LOSS
+@UNCOUPLED
+@BINARY_AND_THREE
+def test_products_with_the_second_derivative_are_differences_of_gradients(loss, case, classes):
+    objective, W, b, random = objective_at(loss, case, classes)
+    assert objective.has_hessian
+    V, v_b = random.normal(size=W.shape), random.normal(size=b.shape)
+    step = 1e-6
+    ahead = objective.loss_gradient(W + step * V, b + step * v_b)
+    behind = objective.loss_gradient(W - step * V, b - step * v_b)
+    value, g_W, g_b, hessian = objective.expand(W, b)
+    product, product_b = hessian.product(V, v_b)
+    np.testing.assert_allclose(product, (ahead[1] - behind[1]) / (2 * step), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(product_b, (ahead[2] - behind[2]) / (2 * step), rtol=1e-5, atol=1e-7)
+    plain = objective.loss_gradient(W, b)
+    assert value == pytest.approx(plain[0], rel=1e-12)
+    np.testing.assert_allclose(g_W, plain[1], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(g_b, plain[2], rtol=1e-12, atol=1e-14)
+
+
+@EVERY_SMOOTH_LOSS
+@UNCOUPLED
+def test_the_diagonal_of_two_classes_is_exact(loss, case):
+    """With more classes the cross terms of a class with itself are left out."""
+    objective, W, b, _ = objective_at(loss, case, 2)
+    hessian = objective.expand(W, b)[3]
+    diagonal, diagonal_b = hessian.diagonal()
+    for d in range(len(W)):
+        unit = np.zeros_like(W)
+        unit[d] = 1.0
+        assert diagonal[d, 0] == pytest.approx(hessian.product(unit, np.zeros(1))[0][d, 0], rel=1e-10)
+    assert diagonal_b[0] == pytest.approx(hessian.product(np.zeros_like(W), np.ones(1))[1][0], rel=1e-10)
+
+
+@EVERY_SMOOTH_LOSS
+@UNCOUPLED
+@BINARY_AND_THREE
+def test_newton_and_lbfgs_agree(loss, case, classes):
+    data = sparse.csr_matrix(case.X)
+    problem = loss.problem(data, LABELS[classes], classes)
+    newton = problem.solve(case.corruption, 0.05, tol=1e-8, method="newton")
+    lbfgs = problem.solve(case.corruption, 0.05, tol=1e-8, max_iter=20000, method="lbfgs")
+    assert newton.converged
+    np.testing.assert_allclose(newton.coef, lbfgs.coef, atol=2e-6)
+    np.testing.assert_allclose(newton.intercept, lbfgs.intercept, atol=2e-6)
+
+
+@pytest.mark.parametrize("case", COUPLED, ids=str)
+def test_features_that_covary_are_left_to_lbfgs(case):
+    problem = Problem(case.X, LABELS[2], n_classes=2)
+    with pytest.raises(ValueError, match="lbfgs"):
+        problem.solve(case.corruption, 0.1, method="newton")
+    assert problem.solve(case.corruption, 0.1).converged
+
+
+def test_a_limit_of_iterations_is_reported():
+    random = np.random.default_rng(0)
+    problem = Problem(random.poisson(1.0, (30, 8)), random.integers(3, size=30))
+    solution = problem.solve(Poisson(), 1e-4, max_iter=1)
+    assert not solution.converged
+    assert solution.n_iter == 1
+
+
+def test_a_loss_without_minimum_ends_all_the_same():
+    """Separable data without a penalty: weights grow until the gradient is below tol."""
+    X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
+    for corruption in (None, Blankout(0.5)):
+        solution = Problem(X, np.array([0, 0, 1, 1])).solve(corruption, 0.0, tol=1e-6)
+        assert solution.converged
+        assert np.isfinite(solution.coef).all()
+
+
+def test_classes_without_rows_are_left_out():
+    """A class that no row has would let the exponential loss fall to zero through the biases alone."""
+    random = np.random.default_rng(3)
+    X, y = random.poisson(1.0, (40, 6)).astype(float), random.choice([0, 2, 3], size=40)
+    problem = Problem(X, y, loss="exponential", n_classes=5, drop_absent=True)
+    solution = problem.solve(Blankout(0.3), 0.01)
+    assert solution.coef.shape == (3, 6)
+    assert solution.objective > 0.1
+    assert set(solution.predict(X)) <= {0, 2, 3}
+    part = problem.subset(y != 2).solve(Blankout(0.3), 0.01)
+    assert set(part.predict(X)) == {0, 3}
+
+
+def test_multinomial_and_blankout_share_a_problem():
+    """The same data solved by both methods in turn: neither leaves anything behind in the other's buffers."""
+    random = np.random.default_rng(5)
+    X = np.eye(3)[random.integers(3, size=(24, 2))].reshape(24, 6)
+    problem = Problem(X, random.integers(3, size=24))
+    first = problem.solve(Blankout(0.3), 0.01)
+    problem.solve(Multinomial(0.2, blocks=3), 0.01)
+    np.testing.assert_array_equal(problem.solve(Blankout(0.3), 0.01).coef, first.coef)
