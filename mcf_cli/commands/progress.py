@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,11 +62,11 @@ class Bar:
     def __init__(self, display: Any, workers: int) -> None:
         self.display, self.workers = display, workers
         self.best = BestSoFar()
-        self.waiting: dict[str, Trial] = {}
+        self.waiting: OrderedDict[str, Trial] = OrderedDict()  # a dict gets slow when its first items go
 
     def started(self, progress: Progress, todo: list[Trial]) -> None:
         self.display.console.print(progress.sentence(), highlight=False, markup=False)
-        self.waiting = {trial.key: trial for trial in todo}
+        self.waiting = OrderedDict((trial.key, trial) for trial in todo)
         self.task = self.display.add_task(self._running(), total=len(todo), best="")
 
     def finished(self, trial: Trial, record: Record) -> None:

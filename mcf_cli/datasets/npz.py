@@ -63,7 +63,7 @@ def _csr(path: Path, arrays: dict[str, np.ndarray]) -> sp.csr_matrix:
         shape = tuple(int(size) for size in arrays["shape"])
         matrix = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
         matrix.check_format(full_check=True)
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise McfError(
             f"{path} does not hold a CSR matrix (data, indices, indptr, shape): {error}"
         ) from error

@@ -9,18 +9,48 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import mmap
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.collecting import collector_paused
 from mcf_cli.experiments.files import clear_leftovers, disk_explained, write_text
 from mcf_cli.experiments.trials import canonical
 
 CACHE = ".cache"
-Record = dict[str, Any]
+Record = Mapping[str, Any]
+
+
+class StoredRecord(Mapping[str, Any]):
+    """A record as its bytes, decoded where it is looked at: of most, a long run asks only how they ended."""
+
+    __slots__ = ("_body",)
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "status" and self._body.endswith(_OK):
+            return "ok"
+        return self.decoded()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.decoded())
+
+    def __len__(self) -> int:
+        return len(self.decoded())
+
+    def decoded(self) -> dict[str, Any]:
+        return json.loads(self._body)
+
+
+def whole(record: Record) -> Record:
+    """All of a record, to be looked at more than once."""
+    return record.decoded() if isinstance(record, StoredRecord) else record
 
 
 class Store:
@@ -34,11 +64,12 @@ class Store:
 
     def records(self) -> dict[str, Record]:
         """All readable records by key. A damaged or unfinished line counts as never written."""
-        records = {}
-        for line in self._lines():
-            record = _decode(line)
-            if record is not None:
-                records[record["key"]] = record
+        records: dict[str, Record] = {}
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file, collector_paused():
+            for line in file:
+                body = _body_of(line)
+                if body is not None:
+                    records[_key_of(body)] = StoredRecord(body)
         return records
 
     @contextlib.contextmanager
@@ -80,33 +111,28 @@ class Store:
             return (self.folder / "plan.json").read_text(encoding="utf-8")
         return None
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Record) -> StoredRecord:
         """Put one record on disk; it is there when this returns."""
-        line = _encode(record)
+        body = canonical(record).encode()
+        line = _HEAD + _checksum(body) + _MIDDLE + body + _END
         with disk_explained(self.out):
             while line:
                 line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
+        return StoredRecord(body)
 
     def forget(self) -> None:
         """Delete every record of the item."""
         with self._locked():
             shutil.rmtree(self.folder)
 
-    def _lines(self) -> list[bytes]:
-        """The lines that were written to their end."""
-        try:
-            return self.path.read_bytes().split(b"\n")[:-1]
-        except FileNotFoundError:
-            return []
-
     def _cut_torn_line(self) -> None:
         """Remove what follows the last line break: a later append would otherwise be glued to it."""
         with contextlib.suppress(FileNotFoundError), self.path.open("r+b") as file:
-            content = file.read()
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                file.truncate(whole)
+            if file.seek(0, os.SEEK_END):
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                    end = content.rfind(b"\n") + 1
+                file.truncate(end)
 
 
 def items_in(out: Path) -> list[str]:
@@ -131,22 +157,21 @@ def _acquire(lock: Any, out: Path, wait: bool) -> None:
     lock.flush()
 
 
-_HEAD, _MIDDLE, _TAIL = b'{"check":"', b'","record":', b"}"
+# The keys of a record are sorted, so that its own key comes first and how it ended last.
+_HEAD, _MIDDLE, _END = b'{"check":"', b'","record":', b"}\n"
 _BODY = len(_HEAD) + 16 + len(_MIDDLE)
+_KEY, _OK = b'{"key":"', b'"status":"ok"}'
 
 
-def _encode(record: Record) -> bytes:
-    body = canonical(record).encode()
-    return _HEAD + _checksum(body) + _MIDDLE + body + _TAIL + b"\n"
+def _body_of(line: bytes) -> bytes | None:
+    """The record in a line, still encoded; None unless every byte is as it was written."""
+    body = line[_BODY : -len(_END)]
+    sound = line == _HEAD + _checksum(body) + _MIDDLE + body + _END
+    return body if sound and body.startswith(_KEY) else None
 
 
-def _decode(line: bytes) -> Record | None:
-    """The record of a line; the checksum covers its bytes as they lie there."""
-    body = line[_BODY : -len(_TAIL)]
-    if line != _HEAD + _checksum(body) + _MIDDLE + body + _TAIL:
-        return None
-    record = json.loads(body)
-    return record if isinstance(record, dict) and isinstance(record.get("key"), str) else None
+def _key_of(body: bytes) -> str:
+    return body[len(_KEY) : body.index(b'"', len(_KEY))].decode()
 
 
 def _checksum(body: bytes) -> bytes:
