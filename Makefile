@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick data reproduce-all report bench lint clean
+.PHONY: help install demo test test-faults quick data reproduce-all report bench lint clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -23,6 +23,9 @@ demo: $(VENV)/ready  ## every paper item on built-in data, with the report: abou
 
 test: $(VENV)/ready  ## run the test suite
 	$(BIN)/python -m pytest
+
+test-faults: $(VENV)/ready  ## kill, starve and damage real runs: part of `make test`, about two minutes
+	$(BIN)/python -m pytest tests/faults
 
 data: $(VENV)/ready  ## get every data set that can be had; what cannot is replaced and marked
 	-$(BIN)/mcf data get --all

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import tempfile
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from mcf_cli.core.corruptions import BY_NAME, PerFeature
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
 from mcf_cli.core.families import Corruption
+from mcf_cli.plain_npz import read_arrays
 
 FORMAT = "mcf-model"
 VERSION = 1
@@ -37,21 +37,22 @@ def save(model: MCFClassifier | MCFRegressor, path: str | os.PathLike[str]) -> N
     for name in _FITTED:
         if hasattr(model, name):
             arrays[name] = _storable(np.asarray(getattr(model, name)), name)
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".npz.part")
+    folder, name = os.path.split(os.path.abspath(path))
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "wb") as file:
             np.savez(file, **{"header": np.array(json.dumps(header)), **arrays})  # type: ignore[arg-type]
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise
 
 
 def load(path: str | os.PathLike[str]) -> MCFClassifier | MCFRegressor:
     """Read a model that `save` wrote; ValueError when the file is anything else."""
     try:
-        arrays = _read_arrays(path)
+        arrays = read_arrays(path, compressed=False)
         header = json.loads(str(arrays.pop("header")))
         if header.get("format") != FORMAT or header.get("version") != VERSION:
             raise ValueError(
@@ -69,42 +70,21 @@ def load(path: str | os.PathLike[str]) -> MCFClassifier | MCFRegressor:
         raise
     except Exception as error:
         raise ValueError(
-            f"{os.fspath(path)} is not a model file of mcf ({error}); make one with save()"
+            f"{os.fspath(path)} is not a model file of mcf ({str(error)[:200]}); make one with save()"
         ) from error
     return model
 
 
 def _check_shapes(model: Any) -> None:
     coef = np.atleast_2d(model.coef_)
+    if coef.dtype.kind != "f" or not (np.isfinite(coef).all() and np.isfinite(model.intercept_).all()):
+        raise ValueError("its weights are not finite numbers")
     if coef.shape[1] != model.n_features_in_ or np.size(model.intercept_) != len(coef):
         raise ValueError("its weights do not fit together")
     if isinstance(model, MCFClassifier) and len(coef) != (
         1 if len(model.classes_) == 2 else len(model.classes_)
     ):
         raise ValueError("its weights do not fit its classes")
-
-
-def _read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an uncompressed .npz whose headers claim no more than the bytes that are there."""
-    arrays = {}
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError("it is compressed")
-            with archive.open(member) as file:
-                version = np.lib.format.read_magic(file)
-                read_header = {
-                    (1, 0): np.lib.format.read_array_header_1_0,
-                    (2, 0): np.lib.format.read_array_header_2_0,
-                }[version]
-                shape, _, dtype = read_header(file)
-                if dtype.hasobject or int(np.prod(shape, dtype=object)) * dtype.itemsize > member.file_size:
-                    raise ValueError(f"{member.filename} is not a plain array")
-            with archive.open(member) as file:
-                arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(
-                    file, allow_pickle=False
-                )
-    return arrays
 
 
 def _storable(value: np.ndarray, name: str) -> np.ndarray:

@@ -66,14 +66,14 @@ def test_a_truncated_or_foreign_file_is_refused_clearly(tmp_path):
 def test_pickled_arrays_and_false_sizes_are_refused(tmp_path):
     pickled = tmp_path / "pickled.npz"
     np.savez(pickled, header=np.array(json.dumps({})), coef_=np.array([{}], dtype=object))
-    with pytest.raises(ValueError, match="not a plain array"):
+    with pytest.raises(ValueError, match="Python objects"):
         mcf_cli.load(pickled)
     huge = tmp_path / "huge.npz"
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }"
     header += b" " * (117 - len(header)) + b"\n"
     with zipfile.ZipFile(huge, "w") as archive:
         archive.writestr("coef_.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-    with pytest.raises(ValueError, match="not a plain array"):
+    with pytest.raises(ValueError, match="claims shape"):
         mcf_cli.load(huge)
 
 

@@ -55,12 +55,12 @@ def main(debug: bool) -> None:
 
 
 def run(args: list[str] | None = None) -> None:
-    """The console entry point: turn an McfError into one or two lines and exit code 2."""
+    """The console entry point: an McfError is one or two lines and exit code 2, a disk's fault a line and 1."""
     arguments = sys.argv[1:] if args is None else args
     try:
         main.main(args=arguments, prog_name="mcf")
-    except McfError as error:
+    except (McfError, OSError) as error:
         if "--debug" in arguments:
             traceback.print_exc()
         click.echo(f"mcf: {error}", err=True)
-        sys.exit(2)
+        sys.exit(2 if isinstance(error, McfError) else 1)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.files import disk_explained
 from mcf_cli.experiments.plan import Plan, load_data
 from mcf_cli.experiments.protocols import draw_of
 from mcf_cli.experiments.rows import to_csv
@@ -18,8 +19,9 @@ def present(outcome: Outcome, to_screen: bool) -> list[str]:
     """Write table and figure, print the table; the names of all files of the item."""
     rows = pd.read_csv(io.StringIO(to_csv(outcome.rows)), keep_default_na=False, na_values=[""])
     if (rows["status"] == "ok").any():
-        _write_table(outcome, rows, to_screen)
-        _write_figure(outcome, rows)
+        with disk_explained(outcome.folder.parent):
+            _write_table(outcome, rows, to_screen)
+            _write_figure(outcome, rows)
     return sorted(path.name for path in outcome.folder.iterdir() if not path.name.startswith("."))
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,11 +62,11 @@ class Bar:
     def __init__(self, display: Any, workers: int) -> None:
         self.display, self.workers = display, workers
         self.best = BestSoFar()
-        self.waiting: dict[str, Trial] = {}
+        self.waiting: OrderedDict[str, Trial] = OrderedDict()  # a dict gets slow when its first items go
 
     def started(self, progress: Progress, todo: list[Trial]) -> None:
-        self.display.console.print(progress.sentence(), highlight=False)
-        self.waiting = {trial.key: trial for trial in todo}
+        self.display.console.print(progress.sentence(), highlight=False, markup=False)
+        self.waiting = OrderedDict((trial.key, trial) for trial in todo)
         self.task = self.display.add_task(self._running(), total=len(todo), best="")
 
     def finished(self, trial: Trial, record: Record) -> None:
@@ -73,7 +74,7 @@ class Bar:
         self.best.see(trial, record)
         if record["status"] == "failed":
             self.display.console.print(
-                f"failed: {trial.label}: {record['reason']}", style="red", highlight=False
+                f"failed: {trial.label}: {record['reason']}", style="red", highlight=False, markup=False
             )
         self.display.update(self.task, advance=1, description=self._running(), best=self.best.text)
 
@@ -97,14 +98,19 @@ def listening(quiet: bool, workers: int) -> Iterator[Any]:
 
 def _rich_progress() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress
 
-    return Progress(
-        TextColumn("{task.description}"),
+    return Progress(*columns(), console=Console(stderr=True), transient=True)
+
+
+def columns() -> list[Any]:
+    """The parts of the bar. Names of data are text: what looks like markup in them is not."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    return [
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[best]}", style="green"),
-        console=Console(stderr=True),
-        transient=True,
-    )
+        TextColumn("{task.fields[best]}", style="green", markup=False),
+    ]

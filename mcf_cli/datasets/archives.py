@@ -8,12 +8,13 @@ import contextlib
 import gzip
 import lzma
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 MAX_MEMBERS = 50_000
 MAX_UNPACKED = 4 * 2**30  # the largest canonical file, the DMOZ dump, unpacks to about half of this
@@ -55,7 +56,7 @@ def damage_explained() -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise BadFile(f"is truncated or damaged ({error})") from error
+        raise BadFile(f"is truncated or damaged ({str(error)[:200]})") from error
 
 
 @contextlib.contextmanager
@@ -113,7 +114,7 @@ def _tar_members(path: Path, limit: int) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _zip_members(path: Path, limit: int) -> Iterator[tuple[str, IO[bytes]]]:
-    with zipfile.ZipFile(path) as archive:
+    with _unzipped(zipfile.ZipFile, path) as archive:
         total = 0
         for count, member in enumerate(archive.infolist()):
             if stat.S_ISLNK(member.external_attr >> 16):
@@ -122,9 +123,17 @@ def _zip_members(path: Path, limit: int) -> Iterator[tuple[str, IO[bytes]]]:
                 raise BadFile("is encrypted; unpack it first")
             total += member.file_size
             _check_member(member.filename, count, total, limit)
-            if not member.is_dir():
-                with archive.open(member) as stream:
+            if not member.filename.endswith("/"):
+                with _unzipped(archive.open, member) as stream:
                     yield member.filename, stream
+
+
+def _unzipped(call: Callable[..., Any], argument: object) -> Any:
+    """What zipfile opens; on names that are no text it fails in ways of its own."""
+    try:
+        return call(argument)
+    except (IndexError, UnicodeError, struct.error) as error:
+        raise BadFile(f"is truncated or damaged ({str(error)[:200]})") from error
 
 
 def _check_member(name: str, count: int, total: int, limit: int) -> None:

@@ -7,7 +7,7 @@ from typing import IO
 import numpy as np
 
 from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, first_rows_train
-from mcf_cli.datasets.reading import CHUNK, malformed, open_bytes, open_members
+from mcf_cli.datasets.reading import malformed, open_bytes, open_members, read_all
 from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
 
@@ -16,7 +16,7 @@ TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = "test_batch.bin"
 SIDE, CHANNELS = 32, 3
 RECORD = 1 + CHANNELS * SIDE * SIDE
-MAX_BATCH = 100_000 * RECORD
+MAX_BATCH = 100_000 * RECORD  # ten times what an official batch holds
 
 
 def load(here: Here, name: str, **options: object) -> Dataset:
@@ -87,11 +87,7 @@ def _batches(paths: dict[str, Path]) -> Iterator[tuple[str, np.ndarray]]:
 
 def read_batch(stream: IO[bytes], name: object) -> np.ndarray:
     """Records of a label and 3,072 bytes (a plane each of red, green, blue), as an array (N, 3073)."""
-    content = bytearray()
-    while piece := stream.read(CHUNK):
-        content += piece
-        if len(content) > MAX_BATCH:
-            malformed(name, f"byte {MAX_BATCH:,}", "expected a batch of at most 100,000 images")
+    content = read_all(stream, name, MAX_BATCH)
     if not content or len(content) % RECORD:
         malformed(name, f"byte {len(content):,}", f"the file ends inside an image of {RECORD:,} bytes")
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)

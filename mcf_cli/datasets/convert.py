@@ -29,6 +29,8 @@ def _cifar_batch(png: IO[bytes], labels: list[int]) -> bytes:
     from PIL import Image
 
     with Image.open(png, formats=["PNG"]) as image:
+        if image.size != (1024, len(labels)):  # asked before a pixel is unpacked
+            raise ValueError(f"an image of {image.size} pixels for {len(labels)} labels")
         pixels = np.asarray(image.convert("RGB"))  # images x pixels x colours
     records = np.empty((len(labels), 1 + 3072), dtype=np.uint8)
     records[:, 0] = labels
@@ -82,9 +84,12 @@ CONVERTERS: dict[str, Callable[[Path, Path], None]] = {
 
 def run(converter: str, package: Path, folder: Path) -> None:
     """Convert; BadFile if the package is not laid out as expected."""
+    from PIL.Image import DecompressionBombError
+
     try:
-        CONVERTERS[converter](package, folder)
-    except (ValueError, KeyError, TypeError, SyntaxError) as error:
+        with archives.damage_explained():
+            CONVERTERS[converter](package, folder)
+    except (ValueError, LookupError, TypeError, SyntaxError, RecursionError, DecompressionBombError) as error:
         raise BadFile(f"is not laid out as expected ({error!r})") from error
     except OSError as error:
         if error.errno is not None:  # the disk's fault

@@ -81,7 +81,7 @@ def read_pages(path: Path) -> Iterator[Page]:
             try:
                 page = json.loads(line)
                 fields = Page(page["url"], page["topic"], page["text"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 malformed(path, f"line {number}", f"expected an object with url, topic and text ({error})")
             if not all(isinstance(field, str) for field in fields):
                 malformed(path, f"line {number}", "expected url, topic and text to be strings")

@@ -175,7 +175,7 @@ def _remember(part: Path, response: requests.Response) -> None:
     if not mark or mark.startswith("W/"):
         mark = response.headers.get("Last-Modified", "")
     with atomic_file(_memory(part)) as handle:
-        handle.write(json.dumps({"url": response.url, "validator": mark}).encode())
+        handle.write(json.dumps({"validator": mark}).encode())
 
 
 def _recall(part: Path) -> str:

@@ -5,6 +5,7 @@ data home, and a file holds one or more *contents*: the bytes whose sha256 is pi
 not the packing means that a file is as good plain, gzipped, or from another mirror's archive.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -101,7 +102,8 @@ class Mirror:
 
     @property
     def label(self) -> str:
-        return f"{self.base} ({self.form})"
+        """Shown and kept in stamps, so without the name and password that an address may hold."""
+        return f"{re.sub('//[^/]*@', '//', self.base)} ({self.form})"
 
 
 # Each has a `kind` by which the user may choose it and a `label` by which the user is told of it.

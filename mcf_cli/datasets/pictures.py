@@ -1,5 +1,6 @@
 """Pictures of a data set: examples as images, motifs of sequences, or the top words of each class."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ BLUE = "#4477aa"
 
 def draw(dataset: Dataset, path: Path) -> None:
     """Write the picture that fits the data; the format follows from the suffix."""
+    dataset = _literal(dataset)
     images = _images(dataset)
     if images is not None:
         figure = _image_grid(dataset, images)
@@ -41,6 +43,21 @@ def draw(dataset: Dataset, path: Path) -> None:
             figure.savefig(stream, format=kind, dpi=150)
     except OSError as error:
         raise McfError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _literal(dataset: Dataset) -> Dataset:
+    """The data set with names that matplotlib shows as they are: between dollars it would see a formula."""
+
+    def escaped(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name.replace("$", r"\$") for name in names)
+
+    return replace(
+        dataset,
+        name=dataset.name.replace("$", r"\$"),
+        class_names=escaped(dataset.class_names),
+        feature_names=dataset.feature_names and escaped(dataset.feature_names),
+        notes=escaped(dataset.notes),
+    )
 
 
 def _images(dataset: Dataset) -> np.ndarray | None:

@@ -14,7 +14,7 @@ CHUNK = 2**20
 
 
 @contextmanager
-def failures_explained(path: Path) -> Iterator[None]:
+def failures_explained(path: object) -> Iterator[None]:
     """A missing, unreadable, truncated or hostile file becomes one McfError."""
     try:
         yield
@@ -61,19 +61,31 @@ def open_members(path: Path, endings: Iterable[str]) -> Iterator[tuple[str, IO[b
 def numbered_lines(stream: IO[bytes], name: object) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 stream that are not blank, with their numbers; none may be endless."""
     number = 0
-    while line := stream.readline(MAX_LINE):
-        number += 1
-        if len(line) == MAX_LINE:
-            malformed(name, f"line {number}", f"longer than {MAX_LINE:,} bytes")
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            malformed(name, f"line {number}", f"not UTF-8 text: {error.reason} at byte {error.start}")
-        if text.strip():
-            yield number, text
+    with failures_explained(name), archives.damage_explained():
+        while line := stream.readline(MAX_LINE):
+            number += 1
+            if len(line) == MAX_LINE:
+                malformed(name, f"line {number}", f"longer than {MAX_LINE:,} bytes")
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                malformed(name, f"line {number}", f"not UTF-8 text: {error.reason} at byte {error.start}")
+            if text.strip():
+                yield number, text
 
 
-def read_exactly(stream: IO[bytes], size: int, path: Path) -> bytes:
+def read_all(stream: IO[bytes], name: object, limit: int) -> bytearray:
+    """The whole stream, if it is no longer than the limit; memory grows with what is there."""
+    content = bytearray()
+    with failures_explained(name), archives.damage_explained():
+        while piece := stream.read(CHUNK):
+            content += piece
+            if len(content) > limit:
+                malformed(name, f"byte {limit:,}", f"longer than {limit:,} bytes")
+    return content
+
+
+def read_exactly(stream: IO[bytes], size: int, path: object) -> bytes:
     """So many bytes; memory grows with what is there, never with what a header claims."""
     pieces, missing = [], size
     while missing and (piece := stream.read(min(CHUNK, missing))):

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets import words
+from mcf_cli.datasets import matlab, words
 from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, seeded_split
 from mcf_cli.datasets.derived import Documents, cached_documents
 from mcf_cli.datasets.reading import (
-    failures_explained,
     malformed,
     numbered_lines,
     open_bytes,
     open_members,
+    read_all,
 )
 from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
@@ -91,28 +91,32 @@ def count(here: Here, min_documents: int) -> Documents:
 
 def read_matrix(path: Path) -> tuple[sp.csr_matrix, np.ndarray, tuple[str, ...], Split]:
     """Deng Cai's .mat file: fea (counts), gnd (classes from 1), trainIdx and testIdx (rows from 1)."""
-    from scipy.io import loadmat, whosmat
-    from scipy.io.matlab import MatReadError
-
     expected = "expected arrays fea, gnd, trainIdx and testIdx of a MATLAB 5 file"
     try:
-        with failures_explained(path):
-            shapes = {name: shape for name, shape, _ in whosmat(path)}
-            if not {"fea", "gnd", "trainIdx", "testIdx"} <= shapes.keys():
-                raise McfError(f"{path}: {expected}")
-            stored = loadmat(path, variable_names=["fea", "gnd", "trainIdx", "testIdx"])
-    except (ValueError, TypeError, NotImplementedError, MatReadError) as error:
+        with open_bytes(path) as stream:
+            stored = matlab.read_matrices(read_all(stream, path, MAX_FILE))
+        fea = stored["fea"]
+        y, *split = (_row_numbers(stored[name]) for name in ("gnd", "trainIdx", "testIdx"))
+    except (ValueError, KeyError) as error:
         raise McfError(f"{path}: {expected} ({error})") from error
-    X = sp.csr_matrix(stored["fea"], dtype=np.float64)
-    y = stored["gnd"].ravel().astype(np.int64) - 1
-    split = tuple(stored[name].ravel().astype(np.int64) - 1 for name in ("trainIdx", "testIdx"))
-    if len(y) != X.shape[0] or not np.array_equal(np.sort(np.concatenate(split)), np.arange(len(y))):
+    if len(y) != fea.shape[0] or not np.array_equal(np.sort(np.concatenate(split)), np.arange(len(y))):
         raise McfError(f"{path}: {expected} that agree on the number of documents")
+    X = sp.csr_matrix(fea, dtype=np.float64)
     topics = MATRIX_TOPICS.split()
-    if y.max() >= len(topics):
-        raise McfError(f"{path}: expected {len(topics)} classes, got {y.max() + 1}")
+    if len(y) == 0 or y.max() >= len(topics):
+        raise McfError(f"{path}: expected documents of {len(topics)} classes")
     class_names = tuple(f"topic {k}" if topic == "?" else topic for k, topic in enumerate(topics, 1))
-    return X, y, class_names, split
+    return X, y, class_names, (split[0], split[1])
+
+
+def _row_numbers(stored: matlab.Matrix) -> np.ndarray:
+    """Numbers from 1 as MATLAB counts them, from 0 as we do."""
+    if sp.issparse(stored):
+        raise ValueError("a list of numbers is sparse")
+    numbers = np.asarray(stored.ravel(), dtype=np.float64) - 1
+    if not ((numbers == np.round(numbers)) & (numbers >= 0) & (numbers < 2**31)).all():
+        raise ValueError("a list of numbers from 1 holds something else")
+    return numbers.astype(np.int64)
 
 
 def single_topic(documents: Iterator[Document]) -> Iterator[Document]:
@@ -127,9 +131,9 @@ def read_sgml(path: Path) -> Iterator[Document]:
     documents = []
     found = set()
     for name, stream in open_members(path, SGML_FILES):
-        content = stream.read(MAX_FILE)
+        where = f"{path}: {name}"
         found.add(name)
-        documents += _parse_sgml(f"{path}: {name}", content.decode("latin-1"))
+        documents += _parse_sgml(where, read_all(stream, where, MAX_FILE).decode("latin-1"))
     if missing := set(SGML_FILES) - found:
         raise McfError(f"{path} lacks {len(missing)} of the 22 files reut2-000.sgm to reut2-021.sgm")
     return iter(sorted(documents, key=lambda document: document.number))
@@ -178,7 +182,7 @@ def read_json(path: Path) -> Iterator[Document]:
                 story = json.loads(line)
                 number, topics = int(story["id"]), tuple(story.get("topics") or ())
                 text = _story_text(story.get("title") or "", story.get("body") or "")
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 malformed(path, f"line {line_number}", f"expected a story with id, topics and body ({error})")
             yield Document(number, lewis_part(number), topics, text)
 

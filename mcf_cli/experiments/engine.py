@@ -4,11 +4,16 @@ Each engine takes specs and yields records as they finish, in any order. Closing
 """
 
 import contextlib
+import logging
 import os
 import signal
+import threading
+import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from mcf_cli.errors import McfError
@@ -79,7 +84,7 @@ def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:
 
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         records = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
-            delayed(_run_in_pool)(spec) for spec in specs
+            delayed(_run_in_pool)(spec, os.getpid()) for spec in specs
         )
         try:
             yield from records
@@ -91,10 +96,23 @@ def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:
             raise
 
 
-def _run_in_pool(spec: Spec) -> Record:
+def _run_in_pool(spec: Spec, parent: int) -> Record:
     """Ctrl-C reaches the whole process group; what is to happen then is the parent's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with(parent)
     return run_spec(spec)
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """A parent that is killed cannot stop its workers: they notice, and work for nobody no longer."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _kill_pool() -> None:
@@ -118,14 +136,28 @@ def _run_dask(specs: list[Spec], jobs: int, scheduler: str | None) -> Iterator[R
         }
         try:
             for future in distributed.as_completed(specs_of):
-                yield (
-                    future.result()
-                    if future.status == "finished"
-                    else failed(specs_of[future], future.exception())
-                )
+                yield _record_of(future, specs_of[future])
                 future.release()
         finally:
-            client.cancel(list(specs_of))
+            with contextlib.suppress(*_SCHEDULER_LOST):
+                client.cancel(list(specs_of))
+
+
+_SCHEDULER_LOST = (CancelledError, OSError, TimeoutError)
+
+
+def _record_of(future: Any, spec: Spec) -> Record:
+    """The record of a finished trial, or of one that failed; the scheduler's death is neither."""
+    try:
+        if future.status == "finished":
+            return future.result()
+        if future.status == "error":
+            return failed(spec, future.exception())
+    except _SCHEDULER_LOST:
+        pass  # it died between the answer and its fetching
+    raise McfError(
+        "the dask scheduler went away. What is finished is kept: start it again, then give the same command."
+    )
 
 
 def _import_distributed() -> Any:
@@ -143,8 +175,14 @@ def _client(distributed: Any, jobs: int, scheduler: str | None) -> Iterator[Any]
             client = distributed.Client(scheduler, timeout="10s")
         except (OSError, TimeoutError, ValueError) as error:
             raise McfError(f"no dask scheduler answers at {scheduler} ({reason_of(error)}).") from None
-        with client:
-            yield client
+        logging.disable(
+            logging.CRITICAL
+        )  # what dask has to say of a lost scheduler fills pages; we say it in a line
+        try:
+            with client:
+                yield client
+        finally:
+            logging.disable(logging.NOTSET)
         return
     cluster = distributed.LocalCluster(
         n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50

@@ -207,13 +207,19 @@ def _error(tree: Any, path: list[str | int], message: str) -> McfError:
             isinstance(tree, PlacedDict) and tree.get("protocol") == word
         ):
             continue  # the names of pydantic's union branches: nothing the user wrote
-        shown.append(str(word))
+        shown.append(_cut(str(word), 60))
     if place is None:
         places = list(tree.places.values())
         place = Place(places[0].source if places else "config")
+    message = _cut(message, 400)
     return McfError(
         f"{place}: {'.'.join(shown)}{': ' if shown else ''}{message}{'' if message[-1] in '?.' else '.'}"
     )
+
+
+def _cut(text: str, length: int) -> str:
+    """What a stranger wrote may be long; an error message may not."""
+    return text if len(text) <= length else text[:length] + "..."
 
 
 def _has(tree: Any, word: str | int) -> bool:

@@ -13,7 +13,7 @@ import yaml
 
 from mcf_cli.experiments.config import Config
 from mcf_cli.experiments.engine import Engine, available_cores
-from mcf_cli.experiments.files import write_text
+from mcf_cli.experiments.files import clear_leftovers, disk_explained, write_text
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Row, to_csv
 from mcf_cli.experiments.store import Record
@@ -26,11 +26,13 @@ def write_outputs(
     folder: Path, plan: Plan, rows: list[Row], records: dict[str, Record], engine: Engine
 ) -> None:
     """Write what the records hold now."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "rows.csv", to_csv(rows))
-    write_text(folder / "config.yaml", config_yaml(plan.config))
     environment = environment_of(plan, records, engine)
-    write_text(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
+    with disk_explained(folder.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(folder)
+        write_text(folder / "rows.csv", to_csv(rows))
+        write_text(folder / "config.yaml", config_yaml(plan.config))
+        write_text(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
 
 
 def config_yaml(config: Config) -> str:

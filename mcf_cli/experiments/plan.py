@@ -3,8 +3,8 @@
 import difflib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from mcf_cli import datasets
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.collecting import collector_paused
 from mcf_cli.experiments.config import LEVEL_OF, Config, DataEntry, GridEntry, Select
 from mcf_cli.experiments.loading import LoadedConfig
 from mcf_cli.experiments.splits import RANDOM, Draw, train_test
-from mcf_cli.experiments.trials import Trial
+from mcf_cli.experiments.trials import Repeated, Trial
 
 # Evaluation keys that a trial holds one value of, and so does not hold as a list.
 SPREAD = {"sizes", "copies", "marginalised", "q", "lambdas"}
@@ -41,30 +42,68 @@ class DataFacts:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One data set of a plan, and all that its trials are made of besides the config."""
+
+    facts: DataFacts
+    reference: dict[str, Any]
+    variants: list[dict[str, Any]]
+    select: Select
+
+    def to_dict(self) -> dict[str, Any]:
+        select = self.select.model_dump(mode="json")
+        return {**asdict(replace(self, select=None)), "select": select}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "Part":
+        facts, select = DataFacts(**plain["facts"]), Select.model_validate(plain["select"])
+        return cls(facts, plain["reference"], plain["variants"], select)
+
+
+@dataclass(frozen=True)
 class Plan:
     """The trials in config order, the data they use, and what the user should be told."""
 
     config: Config
-    trials: list[Trial]
-    data: list[DataFacts] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     profile: str | None = None
 
+    @property
+    def data(self) -> list[DataFacts]:
+        return [part.facts for part in self.parts]
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """Every trial once, though two grid entries may ask for it."""
+        if self.config.evaluation.protocol == "bounds":
+            return list(_bounds_trials(self.config))
+        trials: dict[str, Trial] = {}
+        with collector_paused():
+            for part in self.parts:
+                for trial in _trials_on(self.config, part):
+                    trials.setdefault(trial.key, trial)
+        return list(trials.values())
+
     def to_json(self) -> str:
-        """Everything, so that results can be shown later without the config file and without the data."""
-        plain = {name: [asdict(entry) for entry in getattr(self, name)] for name in ("trials", "data")}
-        plain |= {"config": self.config.model_dump(mode="json", by_alias=True)}
-        return json.dumps(plain | {"notices": self.notices, "profile": self.profile})
+        """Everything that the trials follow from, so that results can be shown without config file and data."""
+        config = self.config.model_dump(mode="json", by_alias=True)
+        parts = [part.to_dict() for part in self.parts]
+        return json.dumps(
+            {"config": config, "parts": parts, "notices": self.notices, "profile": self.profile}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
         plain = json.loads(text)
+        config = Config.model_validate(plain["config"])
+        if "trials" in plain:  # as plans were kept before the trials followed from the parts
+            parts = [Part(DataFacts(**facts), {}, [], config.select) for facts in plain["data"]]
+            plan = cls(config, parts, plain["notices"], plain["profile"])
+            vars(plan)["trials"] = [Trial(**trial) for trial in plain["trials"]]
+            return plan
         return cls(
-            Config.model_validate(plain["config"]),
-            [Trial(**trial) for trial in plain["trials"]],
-            [DataFacts(**facts) for facts in plain["data"]],
-            plain["notices"],
-            plain["profile"],
+            config, [Part.from_dict(part) for part in plain["parts"]], plain["notices"], plain["profile"]
         )
 
 
@@ -72,33 +111,27 @@ def make_plan(loaded: LoadedConfig) -> Plan:
     """Resolve the data sets, refuse what cannot work on them, and expand the grid."""
     config = loaded.config
     if config.evaluation.protocol == "bounds":
-        return Plan(config, list(_bounds_trials(config)), profile=loaded.profile)
+        return Plan(config, profile=loaded.profile)
     notices: list[str] = []
-    trials: dict[str, Trial] = {}
-    facts: dict[str, DataFacts] = {}
+    parts: dict[str, Part] = {}
     for index, entry in enumerate(config.datasets):
         reference, dataset = _resolve(loaded, index, entry, notices)
         about = _facts(dataset)
-        if about.sha256 in facts:
+        if about.sha256 in parts:
             continue
-        facts[about.sha256] = about
         _check_data(loaded, index, about)
-        own = _own_selection(loaded, index, entry)
-        for trial in _trials_on(own, reference, dataset, about, notices):
-            trials.setdefault(trial.key, trial)
-    return Plan(config, list(trials.values()), list(facts.values()), notices, loaded.profile)
+        select = _own_selection(loaded, index, entry)
+        parts[about.sha256] = Part(about, reference, _variants(config, dataset, notices), select)
+    return Plan(config, list(parts.values()), notices, loaded.profile)
 
 
-def _own_selection(loaded: LoadedConfig, index: int, entry: DataEntry) -> Config:
-    """The config with the selection that this data set asks for."""
-    config = loaded.config
-    if not entry.select:
-        return config
+def _own_selection(loaded: LoadedConfig, index: int, entry: DataEntry) -> Select:
+    """The selection that this data set asks for."""
+    select = loaded.config.select
     try:
-        select = Select.model_validate(config.select.model_dump() | entry.select)
+        return Select.model_validate(select.model_dump() | entry.select) if entry.select else select
     except ValidationError as error:
         raise loaded.error(["datasets", index, "select"], error.errors()[0]["msg"]) from None
-    return config.model_copy(update={"select": select})
 
 
 def _resolve(
@@ -170,30 +203,34 @@ def _mismatch(corruption: str, about: DataFacts) -> str | None:
     return None
 
 
-def _trials_on(
-    config: Config, reference: dict[str, Any], dataset: Dataset, about: DataFacts, notices: list[str]
-) -> Iterator[Trial]:
+def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
     """Every trial on one data set: repeats outside, so that neighbours share their training rows."""
-    variants = _variants(config, dataset, notices)
-    for repeat in range(config.repeats):
-        for entry in config.grid:
-            for variant in variants:
-                for method, chosen in methods(entry, config.select, about.n_classes):
-                    params = {
-                        "protocol": config.evaluation.protocol,
-                        "dataset": about.name,
-                        "data_sha256": about.sha256,
-                        "seed": config.seed,
-                        "repeat": repeat,
-                        "method": method,
-                        "select": _selection(config, method["loss"], chosen),
-                        "evaluation": config.evaluation.model_dump(
-                            mode="json", exclude=SPREAD | {"protocol"}
-                        ),
-                        "fit": config.fit.model_dump(mode="json"),
-                        **variant,
-                    }
-                    yield Trial(params, reference, about.source, chosen)
+    about, evaluation = part.facts, config.evaluation
+    common = {
+        "protocol": evaluation.protocol,
+        "dataset": about.name,
+        "data_sha256": about.sha256,
+        "seed": config.seed,
+        "evaluation": evaluation.model_dump(mode="json", exclude=SPREAD | {"protocol"}),
+        "fit": config.fit.model_dump(mode="json"),
+    }
+    repeated = [
+        Repeated(
+            {
+                **common,
+                "method": method,
+                "select": _selection(part.select, evaluation.protocol, method["loss"], chosen),
+                **variant,
+            },
+            part.reference,
+            about.source,
+            chosen,
+        )
+        for entry in config.grid
+        for variant in part.variants
+        for method, chosen in methods(entry, part.select, about.n_classes)
+    ]
+    return (each.trial(repeat) for repeat in range(config.repeats) for each in repeated)
 
 
 def _variants(config: Config, dataset: Dataset, notices: list[str]) -> list[dict[str, Any]]:
@@ -243,9 +280,8 @@ def methods(entry: GridEntry, select: Select, n_classes: int) -> Iterator[tuple[
             )
 
 
-def _selection(config: Config, loss: str, chosen: str | None) -> dict[str, Any]:
+def _selection(select: Select, protocol: str, loss: str, chosen: str | None) -> dict[str, Any]:
     """The selection that a trial makes. One l2 and no level to choose: nothing to validate."""
-    select, protocol = config.select, config.evaluation.protocol
     l2 = [value for value in select.l2 if value > 0 or loss != "hinge"]  # LinearSVC has no l2 = 0
     if protocol == "nightmare":
         return {"l2": l2, "by": "deletion"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mcf_cli.experiments.config import LEVELS
-from mcf_cli.experiments.store import Record
+from mcf_cli.experiments.store import Record, whole
 from mcf_cli.experiments.trials import Trial
 
 COLUMNS = (
@@ -26,7 +26,7 @@ def build_rows(item: str, trials: Iterable[Trial], records: Mapping[str, Record]
     """
     rows: list[Row] = []
     for group in _groups(trials):
-        found = [records.get(trial.key) for trial in group]
+        found = [whole(records[trial.key]) if trial.key in records else None for trial in group]
         rows += [
             _failed_row(item, t, r)
             for t, r in zip(group, found, strict=True)

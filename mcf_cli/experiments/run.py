@@ -1,17 +1,21 @@
 """Running a plan: what is done stays, what is missing runs, every record is on disk before it is reported."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.outputs import seconds_per_trial, write_outputs
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Row, build_rows
-from mcf_cli.experiments.store import Record, Store
+from mcf_cli.experiments.store import Record, Store, whole
 from mcf_cli.experiments.trials import Trial
+
+ESTIMATE_FROM = 2000  # records: enough for the time left, and quickly read
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,15 @@ def progress_of(
 def stored_outcome(out: Path, item: str) -> Outcome | None:
     """The state of the item's latest plan, without running anything; None when it was never run here."""
     store = Store(out, item)
-    text = store.saved_plan()
-    return None if text is None else _outcome(Plan.from_json(text), out, store.records())
+    try:
+        text = store.saved_plan()
+        plan = None if text is None else Plan.from_json(text)
+    except (ValueError, KeyError, TypeError):
+        raise McfError(
+            f"{store.folder} holds a plan that is damaged or of another version.\n"
+            "Run its command again: finished trials are kept, and the plan is written anew."
+        ) from None
+    return None if plan is None else _outcome(plan, out, store.records())
 
 
 def run_plan(
@@ -112,8 +123,7 @@ def run_plan(
         finished = engine.run([trial.spec() for trial in todo])
         try:
             for record in finished:
-                store.append(record)
-                records[record["key"]] = record
+                records[record["key"]] = store.append(record)
                 listener.finished(by_key[record["key"]], record)
         except KeyboardInterrupt:
             interrupted = True
@@ -136,16 +146,18 @@ def _failed(record: Record | None) -> bool:
     return record is not None and record["status"] == "failed"
 
 
-def _estimate(todo: list[Trial], records: Iterable[Record]) -> float | None:
+def _estimate(todo: list[Trial], records: Collection[Record]) -> float | None:
     """Seconds for ``todo``: the mean of like trials that are done, else of all that are done."""
     times: dict[tuple, list[float]] = {}
-    for record in records:
+    for record in islice(records, 0, None, len(records) // ESTIMATE_FROM + 1) if todo else ():
         if record["status"] == "ok":
-            times.setdefault(_kind(record["params"]), []).append(record["seconds"])
+            done = whole(record)
+            times.setdefault(_kind(done["params"]), []).append(done["seconds"])
     if not times:
         return None
+    means = {kind: statistics.fmean(group) for kind, group in times.items()}
     overall = statistics.fmean(second for group in times.values() for second in group)
-    return sum(statistics.fmean(times.get(_kind(trial.params), [overall])) for trial in todo)
+    return sum(means.get(_kind(trial.params), overall) for trial in todo)
 
 
 def _kind(params: dict) -> tuple:

@@ -1,12 +1,12 @@
 """``mcf train``: one method, l2 and level chosen on validation rows, fitted and saved with its metrics."""
 
-import os
 from typing import Any
 
 import numpy as np
 
 from mcf_cli.core.estimators import MCFClassifier
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.files import disk_explained
 from mcf_cli.experiments.methods import make_corruption
 from mcf_cli.experiments.plan import Plan, load_data
 from mcf_cli.experiments.protocols import draw_of
@@ -73,11 +73,9 @@ def make_classifier(trial: Trial, blocks: int | None, l2: float) -> MCFClassifie
 
 
 def save_model(model: Any, outcome: Outcome) -> None:
-    """Save through a temporary name, so that a model file is always whole."""
-    target = outcome.folder / MODEL
-    part = target.with_name(f".{os.getpid()}.{MODEL}")
-    model.save(part)
-    os.replace(part, target)
+    """The model beside its rows; the file is always whole."""
+    with disk_explained(outcome.folder.parent):
+        model.save(outcome.folder / MODEL)
 
 
 def _is(trial: Trial, row: dict[str, Any]) -> bool:

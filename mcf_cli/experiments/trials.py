@@ -72,3 +72,32 @@ class Trial:
         ]
         words += [f"repeat {params['repeat'] + 1}"] if params.get("repeat") else []
         return " ".join(word for word in words if word and word != "none")
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Trials that differ in their repeat alone. Their keys are hashed from their common beginning once."""
+
+    params: dict[str, Any]
+    data: dict[str, Any]
+    data_source: str
+    chosen_level: str | None = None
+
+    def trial(self, repeat: int) -> Trial:
+        """One of them, with its key."""
+        trial = Trial({**self.params, "repeat": repeat}, self.data, self.data_source, self.chosen_level)
+        beginning, end = self._halves
+        digest = beginning.copy()
+        digest.update(f"{repeat}{end}".encode())
+        vars(trial)["key"] = digest.hexdigest()  # what its cached property would come to
+        return trial
+
+    @cached_property
+    def _halves(self) -> tuple[Any, str]:
+        """The hash of what stands before the repeat, and what stands behind it.
+
+        Sorted by name, only the seed, the selection and a size come after it: nothing that could look like it.
+        """
+        text = canonical([METHOD_VERSION, {**self.params, "repeat": 0}])
+        before, mark, after = text.rpartition('"repeat":0')
+        return hashlib.sha256(f"{before}{mark[:-1]}".encode()), after

@@ -118,14 +118,23 @@ def _construct(loader: yaml.SafeLoader, node: yaml.Node, source: str) -> Any:
         for child in node.value:
             items.put(_construct(loader, child, source), Place(source, child.start_mark.line + 1))
         return items
-    return loader.construct_object(node)
+    return _scalar(loader, node, source)
+
+
+def _scalar(loader: yaml.SafeLoader, node: yaml.Node, source: str) -> Any:
+    """A word, a number or a date; what only looks like one (a number of 5,000 digits, 2013-99-99) is an error."""
+    try:
+        return loader.construct_object(node)
+    except (ValueError, OverflowError) as error:
+        place = Place(source, node.start_mark.line + 1)
+        raise McfError(f"{place}: {describe(node.value)} cannot be read ({str(error)[:80]}).") from None
 
 
 def _construct_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode, source: str) -> PlacedDict:
     pairs = PlacedDict()
     for key_node, value_node in node.value:
         place = Place(source, key_node.start_mark.line + 1)
-        key = loader.construct_object(key_node) if isinstance(key_node, yaml.ScalarNode) else None
+        key = _scalar(loader, key_node, source) if isinstance(key_node, yaml.ScalarNode) else None
         if not isinstance(key, str):
             raise McfError(f"{place}: a key must be a word, found {describe(key)}.")
         if key in pairs:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.yamlfile import read_yaml
 from mcf_cli.reporting import predicates, statements
 from mcf_cli.reporting.comparisons import SAME_AT_ZERO, NotEnough, Strict
 from mcf_cli.reporting.predicates import Finding, Predicate
@@ -148,13 +148,10 @@ BUILT_IN, NONE_NEEDED = "built-in data", "no data needed"
 
 def load_claims(path: Path) -> Claims:
     """Read and check the claims file."""
+    if not path.exists():
+        raise McfError(f"{path} is not there: it holds the paper's claims.")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return Claims.model_validate(content)
-    except FileNotFoundError:
-        raise McfError(f"{path} is not there: it holds the paper's claims.") from None
-    except yaml.YAMLError as error:
-        raise McfError(f"{path}: no valid YAML: {' '.join(str(error).split())}") from None
+        return Claims.model_validate(read_yaml(path))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(word) for word in problem["loc"])

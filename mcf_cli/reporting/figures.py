@@ -358,6 +358,8 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
 def draw(rows: pd.DataFrame, paper_figure: int | None = None, *, warning: str = "", **options) -> Figure:
     """The figure of the paper with that number, or the one that suits the rows."""
     function = FIGURES.get(paper_figure) or kind_of(rows)
-    figure = function(rows, **options)
+    # Between dollars matplotlib sees a formula: names are shown as they are.
+    literal = rows.replace({"dataset": {r"\$": r"\\$"}}, regex=True)
+    figure = function(literal, **options)
     part.note(figure, warning)
     return figure

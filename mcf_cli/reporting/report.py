@@ -9,7 +9,6 @@ figures are embedded, styles are inline, there is no script. The same rows give 
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ import jinja2
 import pandas as pd
 import yaml
 
+from mcf_cli.experiments.files import write_text
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting import tables
 from mcf_cli.reporting.captions import caption
@@ -91,9 +91,9 @@ def write_report(
     }
     paths = ReportPaths(*(results_folder / name for name in ("claims.csv", "report.md", "report.html")))
     results_folder.mkdir(parents=True, exist_ok=True)
-    _write(paths.claims, judging.to_csv(judgements))
-    _write(paths.markdown, _markdown().get_template("report.md.j2").render(facts))
-    _write(paths.html, _html().get_template("report.html.j2").render(facts))
+    write_text(paths.claims, judging.to_csv(judgements))
+    write_text(paths.markdown, _markdown().get_template("report.md.j2").render(facts))
+    write_text(paths.html, _html().get_template("report.html.j2").render(facts))
     return paths
 
 
@@ -115,7 +115,7 @@ def _markdown() -> jinja2.Environment:
     """Markdown renders html too, so every name is escaped here as well."""
 
     def escaped(value: Any) -> Any:
-        return value if isinstance(value, Prepared) else escape_markdown(str(value))
+        return value if isinstance(value, Prepared) else tables.escape_markdown(str(value))
 
     environment = jinja2.Environment(
         loader=TEMPLATES,
@@ -126,13 +126,6 @@ def _markdown() -> jinja2.Environment:
     )
     environment.filters["prepared"] = Prepared
     return environment
-
-
-def escape_markdown(text: str) -> str:
-    """Text that can stand in a table cell or a line: no html, no new column, no new line."""
-    for mark, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|"), ("*", "\\*"), ("`", "'")):
-        text = text.replace(mark, safe)
-    return " ".join(text.split())
 
 
 def _sections(
@@ -158,7 +151,7 @@ def _section(name: str, item: ItemResults | None, judgements: tuple[Judgement, .
         run=True,
         caption=_caption(item),
         table=table,
-        markdown_table=_markdown_table(table) if table else "",
+        markdown_table=tables.markdown(table).rstrip() if table else "",
         figure_uri=_figure_uri(item.figure),
         figure_file=f"{name}/{item.figure.with_suffix('.png').name}" if item.figure else "",
         config=yaml.safe_dump(item.config, sort_keys=False, default_flow_style=None, width=90),
@@ -177,14 +170,6 @@ def _table(item: ItemResults) -> tables.Table | None:
         done=item.trials.get("done"),
         expected=item.trials.get("expected"),
     )
-
-
-def _markdown_table(table: tables.Table) -> str:
-    """The table without html: a data set may have any name."""
-    text = tables.markdown(table)
-    for mark, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(mark, safe)
-    return text.rstrip()
 
 
 def _caption(item: ItemResults) -> str:
@@ -250,9 +235,3 @@ def _environments(results: Mapping[str, ItemResults]) -> list[tuple[str, str]]:
         words += f"{environment.get('platform', 'unknown platform')}, {environment.get('cores', '?')} cores"
         found.setdefault(words, []).append(item.name)
     return [(words, ", ".join(names)) for words, names in found.items()]
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

@@ -11,7 +11,6 @@ Files are the same bytes for the same rows: fixed ids in svg, no dates, no libra
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+
+from mcf_cli.experiments.files import whole_file
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"
@@ -112,9 +113,7 @@ def save(figure: Figure, path: Path | str) -> tuple[Path, Path]:
     for suffix in ("png", "svg"):
         target = Path(f"{path}.{suffix}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        with style():
+        with whole_file(target) as part, style():
             figure.savefig(part, format=suffix, dpi=200, metadata=metadata[suffix])
-        os.replace(part, target)
         written.append(target)
     return written[0], written[1]

@@ -11,7 +11,6 @@ unmarked, least of all beside the paper's. What is missing makes the title say P
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from mcf_cli.experiments.files import write_text
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     LINE,
@@ -268,7 +268,7 @@ def trouble(rows: pd.DataFrame) -> tuple[str, ...]:
     if stopped:
         notes.append(f"{stopped} of {len(finished)} fits stopped before they converged")
     if "edge" in finished:
-        at_edge = finished["edge"].fillna("").astype(str)
+        at_edge = finished["edge"].astype(object).fillna("").astype(str)
         for edge, count in at_edge[at_edge != ""].value_counts().sort_index().items():
             notes.append(f"{count} of {len(finished)} choices lie at an edge of their grid ({edge})")
     return tuple(notes)
@@ -282,16 +282,19 @@ def _short(value: float) -> str:
 
 def markdown(table: Table) -> str:
     """The table as aligned markdown, with its title and notes."""
-    head = list(table.shown.columns)
-    body = [["" if pd.isna(cell) else _escaped(cell) for cell in line] for line in table.shown.to_numpy()]
+    head = [escape_markdown(str(name)) for name in table.shown.columns]
+    cells = table.shown.fillna("").astype(str).to_numpy()
+    body = [[escape_markdown(cell) for cell in line] for line in cells]
     widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
-    right = [is_number_column(table.shown[name]) for name in head]
+    right = [is_number_column(table.shown[name]) for name in table.shown]
     rule = [
         "-" * (width - 1) + ":" if last else "-" * width for width, last in zip(widths, right, strict=True)
     ]
     lines = [_markdown_line(line, widths, right) for line in [head, rule, *body]]
-    notes = [f"- {text}" for text in table.notes]
-    return "\n".join([f"**{table.title}**", "", *lines, *([""] + notes if notes else []), ""])
+    notes = [f"- {escape_markdown(text)}" for text in table.notes]
+    return "\n".join(
+        [f"**{escape_markdown(table.title)}**", "", *lines, *([""] + notes if notes else []), ""]
+    )
 
 
 def _markdown_line(cells: list[str], widths: list[int], right: list[bool]) -> str:
@@ -299,8 +302,11 @@ def _markdown_line(cells: list[str], widths: list[int], right: list[bool]) -> st
     return f"| {' | '.join(padded)} |"
 
 
-def _escaped(cell: object) -> str:
-    return str(cell).replace("|", "\\|")
+def escape_markdown(text: str) -> str:
+    """Text that can stand in a table cell or a line: no html, no new column, no new line."""
+    for mark, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|"), ("*", "\\*"), ("`", "'")):
+        text = text.replace(mark, safe)
+    return " ".join(text.split())
 
 
 def is_number_column(column: pd.Series) -> bool:
@@ -326,11 +332,13 @@ def rich_table(table: Table) -> Group:
 
 
 def _rich(title: str, shown: pd.DataFrame) -> RichTable:
-    drawn = RichTable(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    """As Text throughout: a name in brackets is no markup."""
+    heading = Text(title, style="italic") if title else None
+    drawn = RichTable(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name in shown.columns:
-        drawn.add_column(name, justify="right" if is_number_column(shown[name]) else "left")
+        drawn.add_column(Text(name), justify="right" if is_number_column(shown[name]) else "left")
     for line in shown.to_numpy():
-        drawn.add_row(*line)
+        drawn.add_row(*map(Text, line))
     return drawn
 
 
@@ -349,8 +357,6 @@ def write(table: Table, path: Path | str) -> tuple[Path, Path]:
     for suffix, text in texts.items():
         target = Path(f"{path}.{suffix}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, target)
+        write_text(target, text)
         written.append(target)
     return written[0], written[1]

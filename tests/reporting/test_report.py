@@ -9,7 +9,8 @@ import made_up_rows
 import pytest
 import yaml
 from mcf_cli.errors import McfError
-from mcf_cli.reporting.report import escape_markdown, write_report
+from mcf_cli.reporting.report import write_report
+from mcf_cli.reporting.tables import escape_markdown
 
 FILE = Path(__file__).parents[2] / "configs" / "claims.yaml"
 EVIL = "<script>alert('x')</script>|`*"

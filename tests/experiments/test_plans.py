@@ -1,0 +1,52 @@
+"""A plan is kept as what its trials follow from, and comes back with the same trials under the same keys."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+from mcf_cli.experiments.engine import Engine
+from mcf_cli.experiments.plan import Plan
+from mcf_cli.experiments.run import run_plan, stored_outcome
+from mcf_cli.experiments.store import Store
+from tiny import Recorder, tiny_plan
+
+PLANS = {
+    "split": {"repeats": 3},
+    "own selection": {"datasets": [{"name": "builtin-digits", "select": {"q": [0.3]}}, "builtin-splice"]},
+    "learning curve": {
+        "evaluation": {"protocol": "learning-curve", "sizes": [20, 10**6], "test": 50},
+        "repeats": 2,
+    },
+    "explicit": {
+        "evaluation": {"protocol": "explicit", "copies": [1, 2]},
+        "grid": [{"loss": "quadratic", "corruption": "blankout", "q": 0.5}],
+    },
+    "bounds": {"datasets": [], "grid": [], "evaluation": {"protocol": "bounds", "q": [0.1, 0.5]}},
+}
+
+
+@pytest.mark.parametrize("changes", PLANS.values(), ids=PLANS)
+def test_a_plan_comes_back_from_json_with_the_same_trials(changes):
+    plan = tiny_plan(**changes)
+    again = Plan.from_json(plan.to_json())
+    assert [trial.key for trial in again.trials] == [trial.key for trial in plan.trials]
+    assert [asdict(trial) for trial in again.trials] == [asdict(trial) for trial in plan.trials]
+    assert again.notices == plan.notices
+
+
+@pytest.mark.parametrize("changes", PLANS.values(), ids=PLANS)
+def test_a_key_is_the_hash_of_all_parameters(changes):
+    """The quick way to the keys of many repeats gives what hashing each trial alone gives."""
+    for trial in tiny_plan(**changes).trials:
+        assert trial.key == replace(trial).key
+
+
+def test_a_plan_kept_as_a_list_of_trials_is_still_read(tmp_path):
+    plan = tiny_plan(fit={"max_iter": 5})
+    outcome = run_plan(plan, tmp_path, Engine("serial"), Recorder())
+    config = plan.config.model_dump(mode="json", by_alias=True)
+    listed = {name: [asdict(entry) for entry in getattr(plan, name)] for name in ("trials", "data")}
+    Store(tmp_path, "tiny").save_plan(
+        json.dumps({"config": config, "notices": [], "profile": None, **listed})
+    )
+    assert stored_outcome(tmp_path, "tiny").rows == outcome.rows
