@@ -71,7 +71,12 @@ def lbfgs(
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxiter": max_iter, "gtol": max(tol, 1e-7), "ftol": 64 * np.finfo(float).eps, "maxls": 50},
+            options={
+                "maxiter": max_iter,
+                "gtol": max(tol, 1e-7),
+                "ftol": 64 * np.finfo(float).eps,
+                "maxls": 50,
+            },
         )
     W, b = unpack(result.x)
     return Outcome(W, b, int(result.nit), bool(result.success), str(result.message))
