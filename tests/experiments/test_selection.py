@@ -42,7 +42,7 @@ def test_the_final_fit_is_the_one_from_scratch(select):
     choice = choose_l2(training, select, DRAW)
     assert choice.nearby is not None
     ours = fit_chosen(training.learner, choice)
-    (_, from_zero), *_ = training.learner.path([choice.l2])
+    *_, (_, from_zero) = training.learner.path([l2 for l2 in L2 if l2 >= choice.l2])
     assert ours.objective == pytest.approx(from_zero.objective, rel=1e-9)
     np.testing.assert_allclose(ours.coef, from_zero.coef, atol=1e-4)
 
