@@ -206,8 +206,9 @@ def compete(task: Task, options: Any) -> Result:
         print(f"  {rival.name:36s}{cells.rstrip()}", flush=True)
     ran = {name: entry["against"] for name, entry in entries.items() if "against" in entry}
     claims = {loss: verdict({name: duels[loss] for name, duels in ran.items()}) for loss in LOSSES}
+    absent = [name for name in entries if name not in ran]
     for loss, claim in claims.items():
-        print(f"  MCF, {loss}: {claim_line(claim)}", flush=True)
+        print(f"  MCF, {loss}: {claim_line(claim, absent)}", flush=True)
     return {
         "task": task.name,
         "data": task.source,
@@ -216,6 +217,7 @@ def compete(task: Task, options: Any) -> Result:
         "plain": plain,
         "rivals": entries,
         "claims": claims,
+        "absent": absent,
     }
 
 
@@ -231,7 +233,8 @@ def duel_line(duel: Result, unit: str) -> str:
     return f"> {duel['ratio']:.2f} x, not reached: {duel['best_error']:.2%}, {amount}"
 
 
-def claim_line(claim: Result) -> str:
+def claim_line(claim: Result, absent: list[str]) -> str:
+    """A verdict without a rival that might have been the cheapest says so."""
     bound = "" if claim["reached"] else "more than "
     cost = f"the cheapest rival costs {bound}{claim['ratio']:.2f} x ({claim['cheapest']})"
     meaning = {
@@ -239,7 +242,8 @@ def claim_line(claim: Result) -> str:
         "fails": f"at least {CLAIM:g} x FAILS",
         "open": f"at least {CLAIM:g} x is OPEN: a larger budget would tell",
     }
-    return f"{meaning[claim['claim']]}; {cost}"
+    missing = f"; judged without {'; '.join(absent)}" if absent else ""
+    return f"{meaning[claim['claim']]}; {cost}{missing}"
 
 
 def versions() -> dict[str, str | None]:
@@ -293,8 +297,8 @@ def main() -> None:
     pair = "their own" if options.own else "MCF's"
     print(
         f"Reaching the test error of MCF within {100 * options.tolerance:g} points by explicit corruption. "
-        f"Threads: {options.threads} for everyone.\nRivals have {pair} q and l2, {options.seeds} seeds and "
-        f"{options.budget:g} s each; times are medians, in units of the MCF fit."
+        f"Threads: {options.threads} for everyone.\nRivals have {pair} q and l2; seeds: {options.seeds}; budget: "
+        f"{options.budget:g} s each. Times are medians, in units of the MCF fit."
     )
     with same_threads(options.threads):
         results = [compete(task, options) for task in tasks(options.tasks, options.rows, options.builtin)]

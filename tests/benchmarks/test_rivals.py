@@ -97,7 +97,9 @@ def test_the_claim_is_judged_by_the_cheapest_rival(outcome):
             refuted = any(duel["reached"] and duel["ratio"] < report["claimed_ratio"] for duel in duels)
             assert (claim["claim"] == "fails") == refuted
             assert (claim["claim"] == "holds") == (claim["ratio"] >= report["claimed_ratio"])
+        assert set(task["absent"]) == set(task["rivals"]) - set(ran(task))
     assert said.count("at least 20 x") == 2 * len(report["tasks"])
+    assert ("judged without PyTorch" in said) == any(task["absent"] for task in report["tasks"])
 
 
 def test_an_unknown_task_is_refused_with_the_names_there_are():
