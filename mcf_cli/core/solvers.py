@@ -357,8 +357,8 @@ class _Terms:
         Y = np.sqrt(self.system.weights)[:, None] * (self.system.Y - self.system.y_mean)
         free = V[:, ~regularised]
         W = np.zeros_like(self.moment)
-        if free.shape[1]:
-            K_free, size = self.kernel(free)
+        K_free, size = self.kernel(free) if free.shape[1] else (K, 0.0)
+        if size > 0.0:  # else no row holds a value in a free column
             half = la.solve_triangular(factor[0], K_free, lower=True)
             half = la.solve_triangular(factor[0], half.T, lower=True)
             inner = pseudo_solve(half, la.solve_triangular(factor[0], Y, lower=True), 1e-12 * size)
