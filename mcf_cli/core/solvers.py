@@ -93,44 +93,39 @@ def newton(
     """
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
     model = _Model(objective, point, fit_intercept)
-    reach, message, steps, first = np.inf, "the limit of iterations was reached", 0, model.decrement
-    for n_iter in range(max_iter + 1):
+    reach, first = np.inf, model.decrement
+    for n_iter in range(max_iter):
         if model.steepest <= tol:
             return Outcome(point[:-1], point[-1], n_iter, True, f"gradient below {tol:g}")
-        if n_iter == max_iter:
-            break
-        steps = n_iter + 1
         step, expected = model.step(min(0.25, (model.decrement / first) ** 0.25), reach)
-        length = model.length(step)
-        moved: _Model | None
-        if expected <= 1e-13 * abs(model.value):  # too little for the value to show; the gradient still can
-            share, last = 1.0, _Model(objective, point + step, fit_intercept)
-            moved = last
-            if last.steepest >= model.steepest:
-                return Outcome(point[:-1], point[-1], n_iter, True, "the objective is at its rounding error")
-        else:
-            share, moved = _shortened(objective, point, step, model, fit_intercept)
+        rounding = expected <= 1e-13 * abs(model.value)
+        share, moved = _shortened(objective, point, step, model, rounding)
         if moved is None:
-            message = "no step lowers the objective further"
-            break
-        point += share * step
+            return Outcome(point[:-1], point[-1], n_iter, rounding, "no step lowers the objective further")
+        length = model.length(step)
         quality = (model.value - moved.value) / expected
         if share < 1.0 or quality < 0.25:
             reach = 0.5 * length if share == 1.0 else share * length
         elif quality > 0.75:
             reach = max(reach, 3.0 * length)
+        point += share * step
         model = moved
-    return Outcome(point[:-1], point[-1], steps, False, message)
+    converged = model.steepest <= tol
+    message = f"gradient below {tol:g}" if converged else "the limit of iterations was reached"
+    return Outcome(point[:-1], point[-1], max_iter, converged, message)
 
 
 def _shortened(
-    objective: Objective, point: Array, step: Array, model: _Model, fit_intercept: bool
+    objective: Objective, point: Array, step: Array, model: _Model, rounding: bool
 ) -> tuple[float, _Model | None]:
-    """The share of the step that lowers the objective enough, and the model there; None when none does."""
+    """The share of the step that lowers the objective enough, and the model there; None when none does.
+
+    Where the step promises less than the value's rounding error, the gradient has to fall instead.
+    """
     slope, share, value = float(np.vdot(model.gradient, step)), 1.0, model.value
-    for _ in range(40):
-        trial = _Model(objective, point + share * step, fit_intercept)
-        if trial.value <= value + 1e-4 * share * slope:
+    for _ in range(1 if rounding else 40):
+        trial = _Model(objective, point + share * step, model.fit_intercept)
+        if trial.steepest < model.steepest if rounding else trial.value <= value + 1e-4 * share * slope:
             return share, trial
         excess = trial.value - value - share * slope
         share *= min(0.5, max(0.1, -0.5 * share * slope / excess)) if excess > 0.0 else 0.5
