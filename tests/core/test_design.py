@@ -99,9 +99,9 @@ def peak_of_a_fit(X, y, **parameters) -> int:
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "quadratic"])
 @pytest.mark.parametrize("multiclass", ["pairwise", "shared"])
 def test_a_fit_needs_at_most_three_times_its_input(loss, multiclass):
-    X = sp.random(20_000, 3_000, density=0.02, random_state=0, format="csr")
+    X = sp.random(8_000, 3_000, density=0.02, random_state=0, format="csr")
     X.data = np.ceil(X.data * 3)
-    y = np.arange(20_000) % 4
+    y = np.arange(8_000) % 4
     input_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     history = 30 * 8 * 4 * 3_000  # what L-BFGS keeps: 2 x 10 pairs, and a few copies more
     assert peak_of_a_fit(X, y, loss=loss, multiclass=multiclass) < 3 * input_bytes + history
