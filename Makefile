@@ -47,8 +47,9 @@ lint: $(VENV)/ready  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/ready  ## measure speed and memory, side by side; writes benchmarks/core.json
+bench: $(VENV)/ready  ## measure speed and memory, side by side; writes benchmarks/core.json and rivals.json
 	$(BIN)/python -m benchmarks.core
+	$(BIN)/python -m benchmarks.rivals
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -148,7 +148,7 @@ def quadratic_grid(shape: Shape) -> dict[str, float]:
 def memory(shape: Shape, **parameters: Any) -> dict[str, float]:
     """Peak of a fit above its input, in the input's own size, less weights and L-BFGS history."""
     X = shape.X
-    model = MCFClassifier(corruption=Blankout(q=0.5), max_iter=3, l2=1e-3, **parameters)
+    model = MCFClassifier(corruption=Blankout(q=0.5), max_iter=1, l2=1e-3, **parameters)
     model.fit(X, shape.y)  # imports and compiled code are not the fit's
     tracemalloc.start()
     model.fit(X, shape.y)

@@ -69,7 +69,7 @@ def _read_array(stream: IO[bytes], name: str, size: int) -> np.ndarray:
         claim = f"shape {shape[:MAX_DIMENSIONS]}"
         raise ValueError(f"array {name!r} claims {claim}, which is not what its {size:,} bytes hold")
     values = np.empty(prod(shape), dtype)
-    _fill(memoryview(values.view(np.uint8)), stream, name)
+    _fill(values.view(np.uint8).data, stream, name)
     if dtype.kind == "U" and values.view(f"{dtype.str[0]}u4").max(initial=0) > _LAST_CHARACTER:
         raise ValueError(f"array {name!r} holds text that is none")
     return values.reshape(shape, order="F" if header[2] == b"True" else "C")

@@ -62,9 +62,11 @@ def encode(X: sp.csr_matrix) -> Coded:
         )
         return Coded(Z, X.indices, X.data, repeated=False)
     code = np.searchsorted(values, X.data)
+    if len(values) * D < np.iinfo(np.int32).max:
+        code = code.astype(np.int32)
     code *= D
     code += X.indices
-    if len(values) * D <= 8 * X.nnz + 1_000_000:  # few enough to mark on a list
+    if len(values) * D <= 3 * X.nnz:  # few enough to mark on a list no larger than X
         seen = np.zeros(len(values) * D, dtype=bool)
         seen[code] = True
         distinct = np.flatnonzero(seen)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -82,7 +83,7 @@ class Loss(ABC):
         """Value and gradients of one block, from one pass over it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
     """A block with its rows' weights (which sum to 1 over all blocks) and targets."""
 
@@ -378,7 +379,7 @@ class Variational(Loss):
         if self.binary:
             self.spread = 1.0
         # Roots and slopes of the last evaluation: the next one is close to them.
-        self._recent: dict[int, tuple[Array, Array]] = {}
+        self._recent: WeakKeyDictionary[Any, tuple[Array, Array]] = WeakKeyDictionary()
 
     @property
     def width(self) -> int:
@@ -405,7 +406,7 @@ class Variational(Loss):
                 [sum(self._slope(batch, W[batch.block.columns], b, float(lam[0])) for batch in batches)]
             )
 
-        return float(self._root(0, slope, 1)[0])
+        return float(self._root(batches[0], slope, 1)[0])
 
     def _slope(self, batch: Batch, W: Array, b: Array, lam: float) -> float:
         """Derivative in a shared lambda of a block's loss."""
@@ -452,9 +453,9 @@ class Variational(Loss):
             s, slope, _ = batch.block.log_mgf_along(P, Q, lam)
             return (softmax(s + biases, axis=1) * slope).sum(axis=1) - mean
 
-        return self._root(id(batch), derivative, len(mean))
+        return self._root(batch, derivative, len(mean))
 
-    def _root(self, key: int, function: Any, n: int) -> Array:
+    def _root(self, key: Batch, function: Any, n: int) -> Array:
         """The root of each function, sought from where it was last."""
         if key not in self._recent:
             ends = function(np.zeros(n)), function(np.ones(n))

@@ -41,7 +41,8 @@ def lbfgs(
 
     The optimiser sees W / scale, one scale a feature: with word counts the curvatures of two features differ a
     thousandfold, and unscaled it takes many more iterations or stops at the first. It stops when no entry
-    of the gradient in the scaled weights exceeds tol.
+    of the gradient in the scaled weights exceeds tol, or 1e-7: its steps are judged by values, whose rounding
+    hides anything smaller.
     """
     D, C = objective.shape
     column = np.asarray(scale, dtype=float)[:, None]
@@ -70,7 +71,12 @@ def lbfgs(
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxiter": max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps, "maxls": 50},
+            options={
+                "maxiter": max_iter,
+                "gtol": max(tol, 1e-7),
+                "ftol": 64 * np.finfo(float).eps,
+                "maxls": 50,
+            },
         )
     W, b = unpack(result.x)
     return Outcome(W, b, int(result.nit), bool(result.success), str(result.message))
@@ -87,44 +93,39 @@ def newton(
     """
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
     model = _Model(objective, point, fit_intercept)
-    reach, message, steps, first = np.inf, "the limit of iterations was reached", 0, model.decrement
-    for n_iter in range(max_iter + 1):
+    reach, first = np.inf, model.decrement
+    for n_iter in range(max_iter):
         if model.steepest <= tol:
             return Outcome(point[:-1], point[-1], n_iter, True, f"gradient below {tol:g}")
-        if n_iter == max_iter:
-            break
-        steps = n_iter + 1
         step, expected = model.step(min(0.25, (model.decrement / first) ** 0.25), reach)
-        length = model.length(step)
-        moved: _Model | None
-        if expected <= 1e-13 * abs(model.value):  # too little for the value to show; the gradient still can
-            share, last = 1.0, _Model(objective, point + step, fit_intercept)
-            moved = last
-            if last.steepest >= model.steepest:
-                return Outcome(point[:-1], point[-1], n_iter, True, "the objective is at its rounding error")
-        else:
-            share, moved = _shortened(objective, point, step, model, fit_intercept)
+        rounding = expected <= 1e-13 * abs(model.value)
+        share, moved = _shortened(objective, point, step, model, rounding)
         if moved is None:
-            message = "no step lowers the objective further"
-            break
-        point += share * step
+            return Outcome(point[:-1], point[-1], n_iter, rounding, "no step lowers the objective further")
+        length = model.length(step)
         quality = (model.value - moved.value) / expected
         if share < 1.0 or quality < 0.25:
             reach = 0.5 * length if share == 1.0 else share * length
         elif quality > 0.75:
             reach = max(reach, 3.0 * length)
+        point += share * step
         model = moved
-    return Outcome(point[:-1], point[-1], steps, False, message)
+    converged = model.steepest <= tol
+    message = f"gradient below {tol:g}" if converged else "the limit of iterations was reached"
+    return Outcome(point[:-1], point[-1], max_iter, converged, message)
 
 
 def _shortened(
-    objective: Objective, point: Array, step: Array, model: _Model, fit_intercept: bool
+    objective: Objective, point: Array, step: Array, model: _Model, rounding: bool
 ) -> tuple[float, _Model | None]:
-    """The share of the step that lowers the objective enough, and the model there; None when none does."""
+    """The share of the step that lowers the objective enough, and the model there; None when none does.
+
+    Where the step promises less than the value's rounding error, the gradient has to fall instead.
+    """
     slope, share, value = float(np.vdot(model.gradient, step)), 1.0, model.value
-    for _ in range(40):
-        trial = _Model(objective, point + share * step, fit_intercept)
-        if trial.value <= value + 1e-4 * share * slope:
+    for _ in range(1 if rounding else 40):
+        trial = _Model(objective, point + share * step, model.fit_intercept)
+        if trial.steepest < model.steepest if rounding else trial.value <= value + 1e-4 * share * slope:
             return share, trial
         excess = trial.value - value - share * slope
         share *= min(0.5, max(0.1, -0.5 * share * slope / excess)) if excess > 0.0 else 0.5
@@ -162,7 +163,7 @@ class _Model:
     def step(self, precision: float, reach: float, most: int = 250) -> tuple[Array, float]:
         """A minimiser of the model within `reach`, up to a relative residual, and the decrease it promises.
 
-        It stops early where another iteration would add little to the decrease so far.
+        Far from the minimum it stops where another iteration would add little to the decrease so far.
         """
         step, residual = np.zeros_like(self.gradient), -self.gradient
         z = residual / self.diagonal
@@ -182,7 +183,7 @@ class _Model:
             gained += (gain := 0.5 * rate * rz)
             np.divide(residual, self.diagonal, out=z)
             rz, previous = float(np.vdot(residual, z)), rz
-            if rz <= stop or n * gain < 0.3 * gained:
+            if rz <= stop or (precision > 0.01 and n * gain < 0.3 * gained):
                 break
             direction *= rz / previous
             direction += z
@@ -351,8 +352,8 @@ class _Terms:
         Y = np.sqrt(self.system.weights)[:, None] * (self.system.Y - self.system.y_mean)
         free = V[:, ~regularised]
         W = np.zeros_like(self.moment)
-        if free.shape[1]:
-            K_free, size = self.kernel(free)
+        K_free, size = self.kernel(free) if free.shape[1] else (K, 0.0)
+        if size > 0.0:  # else no row holds a value in a free column
             half = la.solve_triangular(factor[0], K_free, lower=True)
             half = la.solve_triangular(factor[0], half.T, lower=True)
             inner = pseudo_solve(half, la.solve_triangular(factor[0], Y, lower=True), 1e-12 * size)

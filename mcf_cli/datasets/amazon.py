@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.datasets import svmlight
-from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, seeded_split
+from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, identical_rows, seeded_split
 from mcf_cli.datasets.derived import Documents, cached_documents
 from mcf_cli.datasets.reading import malformed, numbered_lines, open_members, shown
 from mcf_cli.datasets.verify import Here
@@ -40,6 +40,7 @@ def load(here: Here, name: str, terms: int = 20_000) -> Dataset:
         description=f"Amazon reviews of {domain}, counts of uni- and bigrams, positive or negative",
         feature_names=counted.terms or None,
         splits=_splits(np.array(counted.parts)),
+        groups=identical_rows(counted.counts),
         notes=NOTES.get(here.form.name, ()),
     )
 

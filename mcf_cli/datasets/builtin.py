@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets.dataset import Dataset, fingerprint, first_rows_train, seeded_split
-from mcf_cli.datasets.splice import identical_groups, one_hot, position_names
+from mcf_cli.datasets.dataset import Dataset, fingerprint, first_rows_train, identical_groups, seeded_split
+from mcf_cli.datasets.splice import one_hot, position_names
 from mcf_cli.errors import McfError
 
 VERSION = 1  # raise it when a generator's output changes

@@ -11,7 +11,7 @@ from typing import IO, NamedTuple, NoReturn
 from xml.parsers import expat
 
 from mcf_cli.datasets import words
-from mcf_cli.datasets.dataset import Dataset, encode_labels, fingerprint, seeded_split
+from mcf_cli.datasets.dataset import Dataset, encode_labels, fingerprint, identical_rows, seeded_split
 from mcf_cli.datasets.derived import Documents, cached_documents
 from mcf_cli.datasets.reading import CHUNK, malformed, numbered_lines, open_bytes
 from mcf_cli.datasets.verify import Here
@@ -50,6 +50,7 @@ def load(here: Here, min_documents: int = 10, pages: int = PAGES) -> Dataset:
         description=f"Open Directory: {about}, counts of words",
         feature_names=counted.terms,
         splits={"fixed": seeded_split(len(y))},
+        groups=identical_rows(counted.counts),
         notes=(f"SUBSTITUTE for the paper's DMOZ pages, which are not public: {about}",),
     )
 

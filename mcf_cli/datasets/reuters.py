@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.datasets import matlab, words
-from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, seeded_split
+from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, identical_rows, seeded_split
 from mcf_cli.datasets.derived import Documents, cached_documents
 from mcf_cli.datasets.reading import (
     malformed,
@@ -77,6 +77,7 @@ def load(here: Here, min_documents: int = 2) -> Dataset:
         description="Reuters-21578 news stories with exactly one topic, counts of words",
         feature_names=feature_names,
         splits={"fixed": seeded_split(len(y)), "modapte": modapte},
+        groups=identical_rows(X),
         notes=notes,
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets.dataset import Dataset, fingerprint
+from mcf_cli.datasets.dataset import Dataset, fingerprint, identical_groups
 from mcf_cli.datasets.reading import malformed, numbered_lines, open_bytes, shown
 from mcf_cli.datasets.verify import Here
 from mcf_cli.errors import McfError
@@ -84,8 +84,3 @@ def position_names(length: int, symbols: str) -> tuple[str, ...]:
     half = length // 2
     positions = [*range(-half, 0), *range(1, length - half + 1)]
     return tuple(f"{position:+d}{symbol}" for position in positions for symbol in symbols)
-
-
-def identical_groups(sequences: list[str]) -> np.ndarray:
-    """The same number for every copy of a sequence, so that folds can keep copies together."""
-    return np.unique(sequences, return_inverse=True)[1].astype(np.int64)

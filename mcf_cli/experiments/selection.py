@@ -30,7 +30,8 @@ class Choice:
     l2: float
     error: float | None = None
     edge: str = ""
-    nearby: Solution | None = None  # a fit at this l2 on some of the rows
+    stronger: float | None = None  # the next stronger penalty, and a fit with it on some of the rows
+    nearby: Solution | None = None
 
 
 Errors = tuple[
@@ -45,7 +46,12 @@ def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: s
         return Choice(l2s[0])
     errors, solutions = _ERRORS[select["by"]](training, l2s, select, draw, purpose)
     choice = best_choice(l2s, errors)
-    return replace(choice, nearby=solutions[l2s.index(choice.l2)]) if solutions else choice
+    place = l2s.index(choice.l2)
+    return (
+        replace(choice, stronger=l2s[place - 1], nearby=solutions[place - 1])
+        if place and solutions
+        else choice
+    )
 
 
 def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
@@ -55,8 +61,12 @@ def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
 
 
 def fit_chosen(learner: Learner, choice: Choice) -> Solution:
-    """The fit at the chosen l2, from where validation left off."""
-    return next(solution for _, solution in learner.path([choice.l2], choice.nearby))
+    """The fit at the chosen l2, reached as in validation: from the fit with the next stronger penalty.
+
+    It matters at l2 = 0, where separable rows have no minimum and a solution is where its path led.
+    """
+    l2s = [choice.l2] if choice.stronger is None else [choice.stronger, choice.l2]
+    return [solution for _, solution in learner.path(l2s, choice.nearby)][-1]
 
 
 def error_rate(solution: Solution, X: Matrix, y: np.ndarray) -> float:

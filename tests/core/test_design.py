@@ -86,7 +86,7 @@ def test_corruptions_that_differ_in_parameters_share_a_design():
 
 def peak_of_a_fit(X, y, **parameters) -> int:
     """Bytes above what was there before the fit."""
-    model = MCFClassifier(max_iter=3, **parameters)
+    model = MCFClassifier(max_iter=1, **parameters)
     model.fit(X, y)  # imports and compiled code are not the fit's
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -99,11 +99,11 @@ def peak_of_a_fit(X, y, **parameters) -> int:
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "quadratic"])
 @pytest.mark.parametrize("multiclass", ["pairwise", "shared"])
 def test_a_fit_needs_at_most_three_times_its_input(loss, multiclass):
-    X = sp.random(20_000, 3_000, density=0.02, random_state=0, format="csr")
+    X = sp.random(8_000, 3_000, density=0.02, random_state=0, format="csr")
     X.data = np.ceil(X.data * 3)
-    y = np.arange(20_000) % 4
+    y = np.arange(8_000) % 4
     input_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    history = 30 * 8 * 4 * 3_000  # L-BFGS keeps 2 x 10 pairs and works on a few copies more
+    history = 30 * 8 * 4 * 3_000  # what L-BFGS keeps: 2 x 10 pairs, and a few copies more
     assert peak_of_a_fit(X, y, loss=loss, multiclass=multiclass) < 3 * input_bytes + history
 
 

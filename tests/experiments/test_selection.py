@@ -1,0 +1,62 @@
+"""Choosing l2: where a path is left, where the final fit begins, and selections that differ by data set."""
+
+import numpy as np
+import pytest
+from mcf_cli.datasets import load
+from mcf_cli.errors import McfError
+from mcf_cli.experiments.methods import make_learner
+from mcf_cli.experiments.protocols import training_on
+from mcf_cli.experiments.selection import PATIENCE, _holdout_errors, choose_l2, fit_chosen
+from mcf_cli.experiments.splits import Draw
+from tiny import tiny_plan
+
+L2 = [10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-6, 0.0]
+DRAW = Draw(7, "builtin-reviews", 0)
+HOLDOUT = {"l2": L2, "by": "holdout", "fraction": 0.25}
+
+
+def reviews(loss="logistic", corruption="blankout", n=240):
+    dataset = load("builtin-reviews")
+    method = {"loss": loss, "corruption": corruption, "penalty": "l2"}
+    method |= {"q": 0.3} if corruption == "blankout" else {}
+    rows = np.arange(n)
+    learner = make_learner({"method": method, "fit": {"max_iter": 200, "tol": 1e-7}}, dataset, rows)
+    return training_on(dataset, rows, learner)
+
+
+def test_a_path_is_left_once_it_only_gets_worse():
+    errors, solutions = _holdout_errors(reviews("quadratic", "none"), L2, HOLDOUT, DRAW, "validation")
+    visited = np.isfinite(errors)
+    assert len(solutions) == visited.sum()
+    assert visited[: len(solutions)].all()
+    assert not visited.all()  # a plain least-squares fit without a penalty is a bad one
+    assert (errors[len(solutions) - PATIENCE : len(solutions)] > errors.min()).all()
+    for place in range(PATIENCE, len(solutions) - 1):
+        tail = errors[place - PATIENCE + 1 : place + 1]
+        assert not (tail > errors[: place - PATIENCE + 1].min()).all(), "it should have been left before"
+
+
+@pytest.mark.parametrize("select", [HOLDOUT, {"l2": L2, "by": "cv", "folds": 3}], ids=["holdout", "cv"])
+def test_the_final_fit_is_the_one_from_scratch(select):
+    training = reviews()
+    choice = choose_l2(training, select, DRAW)
+    assert choice.nearby is not None
+    ours = fit_chosen(training.learner, choice)
+    *_, (_, from_zero) = training.learner.path([l2 for l2 in L2 if l2 >= choice.l2])
+    assert ours.objective == pytest.approx(from_zero.objective, rel=1e-9)
+    np.testing.assert_allclose(ours.coef, from_zero.coef, atol=1e-4)
+
+
+def test_a_data_set_may_have_a_selection_of_its_own():
+    own = {"name": "builtin-reviews", "select": {"l2": [0.5], "by": "cv", "folds": 3}}
+    plan = tiny_plan(datasets=["builtin-digits", own])
+    selections = {trial.params["dataset"]: trial.params["select"] for trial in plan.trials}
+    assert selections["builtin-digits"] == {"l2": [0.01, 0.1, 1.0], "by": "holdout", "fraction": 0.25}
+    by_level = [t.params["select"] for t in plan.trials if t.params["dataset"] == "builtin-reviews"]
+    assert {"l2": [0.5], "by": "cv", "folds": 3} in by_level
+
+
+def test_a_wrong_selection_of_a_data_set_is_refused_with_its_place():
+    own = {"name": "builtin-digits", "select": {"folds": 1}}
+    with pytest.raises(McfError, match=r"datasets\.0\.select"):
+        tiny_plan(datasets=[own])
