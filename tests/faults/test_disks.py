@@ -32,7 +32,7 @@ def mounted(tmp_path):
 
 
 def test_a_disk_that_fills_up_keeps_what_was_finished_and_room_lets_it_go_on(mounted, undisturbed):
-    disk = mounted("size=56k")
+    disk = mounted("size=28k")
     words = refused(mcf(*SWEEP, "--out", disk))
     assert "No space left" in words and "Make room" in words
     kept = store_in(disk).read_bytes().count(b"\n")

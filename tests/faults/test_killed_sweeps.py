@@ -14,6 +14,7 @@ import pytest
 from real_mcf import SWEEP, TRIALS, kill, mcf, results_in, start, store_in, until
 
 KILLS = int(os.environ.get("MCF_KILLS", 4))
+SIZE = 33_000  # bytes of the whole store, so that there is still something to kill at the last attempt
 
 
 def killed_when_grown(out, more_bytes, *options):
@@ -43,16 +44,17 @@ def keys_in(out):
 @pytest.mark.parametrize("options", [(), ("--jobs", "2")], ids=["serial", "two processes"])
 def test_a_storm_of_kills_changes_nothing(options, tmp_path, undisturbed):
     moments = random.Random(f"2013 {options}")
-    kills = 0
-    for number in range(KILLS if not options else max(1, KILLS // 4)):
+    attempts, kills = KILLS if not options else max(1, KILLS // 4), 0
+    for number in range(attempts):
         before = keys_in(tmp_path)
         if number % 3 == 2:
             kills += killed_after(tmp_path, moments.uniform(0.2, 4.0), *options)
         else:
-            kills += killed_when_grown(tmp_path, moments.randint(1, 4000), *options)
+            kills += killed_when_grown(tmp_path, moments.randint(1, SIZE // attempts), *options)
         after = keys_in(tmp_path)
         assert after[: len(before)] == before, "a finished trial was lost"
     assert kills
+    print(f"{kills} of {attempts} runs were killed before their end")
     resumed = mcf(*SWEEP, "--out", tmp_path, *options)
     assert resumed.code == 0, resumed.err
     keys = keys_in(tmp_path)
