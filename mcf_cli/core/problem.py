@@ -154,6 +154,8 @@ class Problem:
                 outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol)
             else:
                 scale = self._weight_scale(corruption, l2)
+                # Its steps are judged by values, whose rounding hides a smaller gradient.
+                tol = max(tol, 1e-7)
                 outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
             if self.n_classes > 2:  # a shift of all biases changes nothing
                 outcome = replace(outcome, b=outcome.b - outcome.b.mean())

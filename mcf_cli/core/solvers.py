@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,8 +42,7 @@ def lbfgs(
 
     The optimiser sees W / scale, one scale a feature: with word counts the curvatures of two features differ a
     thousandfold, and unscaled it takes many more iterations or stops at the first. It stops when no entry
-    of the gradient in the scaled weights exceeds tol, or 1e-7: its steps are judged by values, whose rounding
-    hides anything smaller.
+    of the gradient in the scaled weights exceeds tol.
     """
     D, C = objective.shape
     column = np.asarray(scale, dtype=float)[:, None]
@@ -348,19 +348,17 @@ class _Terms:
         root = V[:, regularised] @ sp.diags_array(1.0 / np.sqrt(r[regularised]))
         K, _ = self.kernel(root)
         K[np.diag_indices_from(K)] += 1.0
-        factor = la.cho_factor(K, lower=True, check_finite=False)
+        left, right = inverse_root(K)
         Y = np.sqrt(self.system.weights)[:, None] * (self.system.Y - self.system.y_mean)
         free = V[:, ~regularised]
         W = np.zeros_like(self.moment)
         K_free, size = self.kernel(free) if free.shape[1] else (K, 0.0)
         if size > 0.0:  # else no row holds a value in a free column
-            half = la.solve_triangular(factor[0], K_free, lower=True)
-            half = la.solve_triangular(factor[0], half.T, lower=True)
-            inner = pseudo_solve(half, la.solve_triangular(factor[0], Y, lower=True), 1e-12 * size)
-            beta = la.solve_triangular(factor[0], inner, lower=True, trans="T")
+            half = left(left(K_free).T)
+            beta = right(pseudo_solve(half, left(Y), 1e-12 * size))
             W += free @ (free.T @ self.adjoint(beta))
             Y = Y - K_free @ beta
-        return W + root @ (root.T @ self.adjoint(la.cho_solve(factor, Y, check_finite=False)))
+        return W + root @ (root.T @ self.adjoint(right(left(Y))))
 
     def adjoint(self, alpha: Array) -> Array:
         """A' alpha."""
@@ -388,6 +386,21 @@ class _Terms:
             rz, previous = (residual * z).sum(axis=0), rz
             direction = z + np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0.0) * direction
         return W, max_iter, False
+
+
+def inverse_root(K: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Products with F' and F where F F' = K^-1, or its pseudo-inverse where rounding left K indefinite."""
+    try:
+        L = la.cholesky(K, lower=True, check_finite=False)
+    except la.LinAlgError:
+        values, vectors = la.eigh(K, check_finite=False)
+        kept = values > 1e-13 * max(values[-1], 0.0)
+        F = vectors[:, kept] / np.sqrt(values[kept])
+        return (lambda B: F.T @ B), (lambda B: F @ B)
+    return (
+        lambda B: la.solve_triangular(L, B, lower=True, check_finite=False),
+        lambda B: la.solve_triangular(L, B, lower=True, trans="T", check_finite=False),
+    )
 
 
 def solve_symmetric(A: Array, B: Array) -> Array:

@@ -144,7 +144,16 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
         "0:0.99:0.001",
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # ignored where the tests run in background
+    )
     for line in process.stderr:
         if line.startswith("[1/"):
             break
