@@ -447,7 +447,7 @@ def _pieces(Z: sp.csr_matrix, width: int) -> list[Any]:
     """
     table_bytes, Z_bytes = 8 * width * Z.shape[1], 12 * Z.nnz
     most = Z_bytes // max(table_bytes, 1)
-    if most < 2 or Z.nnz * width < 1 << 18:
+    if most < 2 or Z.nnz * width < 1_000_000:
         return [Z]
     by_columns = table_bytes > _CACHE
     wanted = max(4, 8 * width * Z.shape[0] // _CACHE) if by_columns else 4

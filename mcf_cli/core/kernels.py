@@ -24,7 +24,7 @@ _CHUNK = (
     1 << 14
 )  # table entries that numpy evaluates together: the temporaries stay in the second-level cache
 _WORTH_COMPILING = 1 << 14  # table entries
-_WORTH_SHARING = 1 << 15  # table entries for which a second thread pays
+_WORTH_SHARING = 1 << 17  # table entries for which a second thread pays
 
 
 def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Array, slope: Array) -> None:
