@@ -246,7 +246,7 @@ class Corruption(BaseEstimator, ABC):
 
     def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
         """The table to second order, for families that do not couple features."""
-        raise NotImplementedError(f"{type(self).__name__} has no table to second order")
+        raise TypeError(f"{type(self).__name__} couples features: it has no table to second order")
 
     # -- tables: what an example's sum over features needs (see design). A single family also has a
     # log_mgf_table: (base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table. ---------------

@@ -14,7 +14,7 @@ from scipy.optimize import Bounds, minimize
 from threadpoolctl import threadpool_limits
 
 from mcf_cli.core.families import Array, Corruption, column_sums
-from mcf_cli.core.losses import Objective
+from mcf_cli.core.objective import Objective
 
 
 @dataclass(frozen=True)
