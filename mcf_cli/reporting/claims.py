@@ -234,7 +234,8 @@ def _readings(
 
 
 def _of_form(rows: pd.DataFrame, form: str) -> pd.DataFrame:
-    return rows[rows["multiclass"].isin(["", form])]
+    """The rows of one multi-class form; the plain model is the same in all."""
+    return rows[rows["multiclass"].isin(["", form]) | _is_plain(rows)]
 
 
 def _is_plain(rows: pd.DataFrame) -> pd.Series:

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mcf_cli.reporting import panels as part
+from mcf_cli.reporting.comparisons import plain_rows
 from mcf_cli.reporting.measurements import cost_of_gradients, leave_one_out
 from mcf_cli.reporting.nightmare import fig9_nightmare
 from mcf_cli.reporting.series import (
@@ -252,9 +253,12 @@ def fig8_splice(rows: pd.DataFrame) -> Figure:
     figure, all_axes = part.panels(len(combinations), columns=2, size=(3.6, 2.8))
     for axes, (pair, corruption) in zip(all_axes, combinations, strict=True):
         here = of_dataset(frame, pair)
-        for name in in_order(here["curve"], tuple(LOSSES)):
-            group = here[here["curve"] == name]
-            _splice_curve(axes, group[group["corruption"].isin([corruption, "none"])], loss_look(name))
+        plain = plain_rows(here).assign(q=0.0)
+        _plain_band(axes, plain)
+        corrupted = here[(here["corruption"] == corruption) & (here["q"] != 0)]
+        for name in in_order(corrupted["curve"], tuple(LOSSES)):
+            table = summary(pd.concat([plain, corrupted[corrupted["curve"] == name]]), "q")
+            part.curve(axes, table["q"], table, loss_look(name), "se")
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
         part.error_axis(axes)
         axes.set_xlabel("Corruption level q")
@@ -264,15 +268,12 @@ def fig8_splice(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-def _splice_curve(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
-    table = summary(rows.assign(q=rows["q"].fillna(0.0)), "q")
-    part.curve(axes, table["q"], table, look, "se")
-    start = table[table["q"] == 0]
-    if len(start):
-        mean, spread = start["mean"].iloc[0], start["se"].iloc[0]
+def _plain_band(axes: Axes, plain: pd.DataFrame) -> None:
+    """The plain model's error, with a band of one standard error to either side."""
+    for mean, spread in summary(plain, "q")[["mean", "se"]].itertuples(index=False):
         part.level(axes, mean, loss_look("", "none"))
         band = (part.PERCENT * (mean - spread), part.PERCENT * (mean + spread))
-        axes.axhspan(*band, color=look.colour, alpha=0.12, linewidth=0, zorder=1)
+        axes.axhspan(*band, color=part.GREY, alpha=0.15, linewidth=0, zorder=1)
 
 
 @part.styled
