@@ -1,4 +1,7 @@
-"""The table loop for numba; imported by `kernels` alone, and only where numba is installed."""
+"""Loops for numba; imported by `kernels` alone, and only where numba is installed.
+
+Numbers of rows, columns and pairs come as unsigned integers: numba would otherwise look out for negative ones.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,41 @@ _BLOCK = 512
 _FAST = {"contract", "nsz", "arcp", "nnan", "ninf"}
 
 
+@njit(fastmath=_FAST, error_model="numpy", cache=True, inline="always")
+def _exp(x: float) -> float:
+    """e^x for |x| <= 700, by its Taylor polynomial after reduction modulo ln 2."""
+    t = x * _LOG2_E + _ROUND
+    k = t - _ROUND
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    p = 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    bits = np.float64(p).view(np.int64) + (np.float64(t).view(np.int64) << 52)  # p * 2^k
+    return np.int64(bits).view(np.float64)
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def exponential(t: Any, value: Any) -> None:
+    """e^t for t <= 700; what lies below -700 counts as -700."""
+    for i in range(len(t)):
+        value[i] = _exp(max(t[i], -700.0))
+
+
 @njit(fastmath=_FAST, error_model="numpy", cache=True)
 def _softplus_sigmoid(z: Any, value: Any, rate: Any, n: int) -> None:
-    """log(1 + e^z) and its derivative: e^{-|z|} by its Taylor polynomial after reduction modulo ln 2, the logarithm
-    of m = 1 + e^{-|z|} by the series of the inverse hyperbolic tangent about 3/2."""
+    """log(1 + e^z) and its derivative: the logarithm of m = 1 + e^{-|z|} by the series of the inverse hyperbolic
+    tangent about 3/2."""
     for i in range(n):
-        x = -min(abs(z[i]), 700.0)
-        t = x * _LOG2_E + _ROUND
-        k = t - _ROUND
-        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-        p = 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        bits = np.float64(p).view(np.int64) + (np.float64(t).view(np.int64) << 52)  # p * 2^k
-        e = np.int64(bits).view(np.float64)
+        e = _exp(-min(abs(z[i]), 700.0))
         m = 1.0 + e
         y = (m - 1.5) / (m + 1.5)
         y2 = y * y
@@ -89,3 +104,56 @@ def blankout_table(
                 for j in range(width):
                     table[start + i, j] = value[i, j] + log_q[(start + i) * each]
                     slope[start + i, j] = rate[i, j] * u_per_t[start + i]
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def blankout_sums(
+    T: Any,
+    feature: Any,
+    u_per_t: Any,
+    factor: float,
+    shift: Any,
+    log_q: Any,
+    starts: Any,
+    rows: Any,
+    slope: Any,
+    sums: Any,
+) -> None:
+    """The table of one column, pair by pair added to the rows that hold the pair, and its slope.
+
+    u is t * u_per_t * factor. The rows of pair p are rows[starts[p] : starts[p + 1]].
+    """
+    each = 0 if len(shift) == 1 else 1
+    z, value = np.empty(_BLOCK), np.empty(_BLOCK)
+    sums[:] = 0.0
+    for start in range(0, len(feature), _BLOCK):
+        n = min(_BLOCK, len(feature) - start)
+        for i in range(n):
+            z[i] = T[feature[start + i]] * (factor * u_per_t[start + i]) + shift[(start + i) * each]
+        _softplus_sigmoid(z, value, slope[start : start + n], n)
+        for i in range(n):
+            slope[start + i] *= factor * u_per_t[start + i]
+            kappa = value[i] + log_q[(start + i) * each]
+            for place in range(starts[start + i], starts[start + i + 1]):
+                sums[rows[place]] += kappa
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def sums_pullback(G: Any, feature: Any, starts: Any, rows: Any, slope: Any, gradient: Any) -> None:
+    """The gradient in T of sum(G * sums)."""
+    gradient[:] = 0.0
+    for pair in range(len(feature)):
+        total = 0.0
+        for place in range(starts[pair], starts[pair + 1]):
+            total += G[rows[place]]
+        gradient[feature[pair]] += slope[pair] * total
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def add_rows(starts: Any, columns: Any, data: Any, x: Any, y: Any) -> None:
+    """y = A' x for a matrix A stored by rows."""
+    y[:] = 0.0
+    for row in range(len(x)):
+        factor = x[row]
+        for place in range(starts[row], starts[row + 1]):
+            y[columns[place]] += data[place] * factor

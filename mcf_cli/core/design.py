@@ -18,22 +18,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import iadd
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.families import Array, Corruption, Expansion, Pairs, Pullback, squared
-from mcf_cli.core.kernels import in_threads
+from mcf_cli.core.kernels import a_few_at_a_time, in_threads, transposed_product
 
 _CACHE = 1 << 20  # bytes: a table larger than this is walked in order, by columns, instead of at random
+_MANY = 32  # pairs that occur fewer times on average stand in the order of their number: loops of even length
 _REPEATED = 4  # pairs that occur fewer times than this on average are not worth sharing
 
 
 @dataclass(frozen=True)
 class Coded:
-    """X with its entries replaced by the numbers of their (feature, value) pairs, the most frequent first."""
+    """X with its entries replaced by the numbers of their (feature, value) pairs, in the order that walks fastest."""
 
     Z: sp.csr_matrix
     feature: Array
@@ -54,20 +56,19 @@ class Coded:
 
 def encode(X: sp.csr_matrix) -> Coded:
     """Number the distinct (feature, value) pairs of X."""
-    D = X.shape[1]
     values = _distinct(X.data)
     if values is None:  # hardly a value repeats: every non-zero is its own pair
         Z = sp.csr_matrix(
             (np.ones(X.nnz), np.arange(X.nnz, dtype=X.indices.dtype), X.indptr), (X.shape[0], X.nnz)
         )
         return Coded(Z, X.indices, X.data, repeated=False)
+    D, V = X.shape[1], len(values)
     code = np.searchsorted(values, X.data)
-    if len(values) * D < np.iinfo(np.int32).max:
+    if np.iinfo(np.int32).max > V * D:
         code = code.astype(np.int32)
-    code *= D
-    code += X.indices
-    if len(values) * D <= 3 * X.nnz:  # few enough to mark on a list no larger than X
-        seen = np.zeros(len(values) * D, dtype=bool)
+    code += X.indices * code.dtype.type(V)
+    if 3 * X.nnz >= V * D:  # few enough to mark on a list no larger than X
+        seen = np.zeros(V * D, dtype=bool)
         seen[code] = True
         distinct = np.flatnonzero(seen)
         number = (np.cumsum(seen, dtype=np.int32) - 1)[code]
@@ -76,13 +77,14 @@ def encode(X: sp.csr_matrix) -> Coded:
         distinct, number = np.unique(code, return_inverse=True)
         number = number.astype(np.int32)
     del code
-    order = np.argsort(-np.bincount(number, minlength=len(distinct)), kind="stable")
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    distinct = distinct[order]
-    Z = sp.csr_matrix((np.ones(X.nnz), rank[number], X.indptr), shape=(X.shape[0], len(distinct)))
+    if X.nnz < _MANY * len(distinct):
+        order = np.argsort(-np.bincount(number, minlength=len(distinct)), kind="stable")
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        distinct, number = distinct[order], rank[number]
+    Z = sp.csr_matrix((np.ones(X.nnz), number, X.indptr), shape=(X.shape[0], len(distinct)))
     return Coded(
-        Z, (distinct % D).astype(np.int32), values[distinct // D], len(distinct) * _REPEATED <= X.nnz
+        Z, (distinct // V).astype(np.int32), values[distinct % V], len(distinct) * _REPEATED <= X.nnz
     )
 
 
@@ -132,14 +134,15 @@ class Part:
 
     def adjoint(self, G: Array) -> Array:
         ends = np.cumsum([piece.shape[0] for piece in self.pieces])
-        shares = in_threads(
-            lambda k: self.transposed[k] @ G[ends[k] - self.pieces[k].shape[0] : ends[k]],
-            list(range(len(ends))),
-        )
-        total = shares[0]
-        for share in shares[1:]:  # in the order of the rows, whatever thread was first
-            total += share
-        return total
+
+        def share(k: int) -> Array:
+            piece, own = self.pieces[k], G[ends[k] - self.pieces[k].shape[0] : ends[k]]
+            if G.shape[1] == 1 and sp.issparse(piece) and piece.format == "csr":
+                return transposed_product(piece, own[:, 0])[:, None]
+            return self.transposed[k] @ own
+
+        # In the order of the rows, whatever thread is first.
+        return reduce(iadd, a_few_at_a_time(share, list(range(len(ends)))))
 
     @cached_property
     def transposed(self) -> list[Any]:
@@ -256,6 +259,11 @@ class Block:
 
     def sums(self, what: str, T: Array) -> tuple[Array, Callable[[Array], Array]]:
         """sum_d f_d(T_d; x_nd) for f = what ("log_mgf", "mean" or "variance"): n x J, and its pullback to T."""
+        if what == "log_mgf" and len(self.parts) == 1:
+            part, family = self.parts[0]
+            at_once = family.log_mgf_sums(T, part.pairs, part.pieces[0]) if len(part.pieces) == 1 else None
+            if at_once is not None:
+                return at_once
         total: Any = 0.0
         pullbacks: list[tuple[Part, Pullback]] = []
         for part, family in self.parts:
@@ -448,7 +456,7 @@ def _pieces(Z: sp.csr_matrix, width: int) -> list[Any]:
     table_bytes, Z_bytes = 8 * width * Z.shape[1], 12 * Z.nnz
     most = Z_bytes // max(table_bytes, 1)
     if most < 2 or Z.nnz * width < 1_000_000:
-        return [Z]
+        return [Z.tocsc() if Z.shape[1] > Z.shape[0] else Z]
     by_columns = table_bytes > _CACHE
     wanted = max(4, 8 * width * Z.shape[0] // _CACHE) if by_columns else 4
     edges = np.linspace(0, Z.shape[0], min(wanted, most, 16) + 1).astype(int)

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from mcf_cli.core.kernels import blankout_table, softplus_sigmoid
+from mcf_cli.core.kernels import blankout_sums, blankout_table, exponential, softplus_sigmoid
 
 Array = NDArray[Any]
 Pullback = Callable[[Array, Array], Array]
@@ -35,10 +35,10 @@ EXPONENT_LIMIT = 200.0
 
 
 def guarded_exp(t: Array) -> tuple[Array, Array]:
-    """e^t and its derivative, continued linearly above EXPONENT_LIMIT."""
+    """e^t and its derivative, continued linearly above EXPONENT_LIMIT; one array below it."""
     if t.max(initial=0.0) <= EXPONENT_LIMIT:
-        value = np.exp(t)
-        return value, value.copy()
+        value = exponential(t)
+        return value, value
     slope = np.exp(np.minimum(t, EXPONENT_LIMIT))
     return slope * (1.0 + np.maximum(t - EXPONENT_LIMIT, 0.0)), slope
 
@@ -61,6 +61,12 @@ class Pairs:
     value: Array
     scatter: sp.csr_matrix  # features x pairs, ones: adds up what belongs to a feature
     _scratch: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+
+    def to_features(self, rows: Array) -> Array:
+        """What belongs to a feature, added up."""
+        if rows.shape[1] > 1:
+            return self.scatter @ rows
+        return np.bincount(self.feature, rows[:, 0], self.scatter.shape[0])[:, None]
 
     def buffers(self, width: int) -> tuple[Array, Array]:
         """Two U x width arrays, the same ones in every evaluation: fresh memory would cost as much as the table."""
@@ -89,7 +95,7 @@ class Expansion:
         return self.slope * rows, 0.0 if self.base is None else (self.base[1] * V).sum(axis=0)
 
     def to_features(self, rows: Array) -> Array:
-        return rows if self.pairs is None else self.pairs.scatter @ rows
+        return rows if self.pairs is None else self.pairs.to_features(rows)
 
     def gradient(self, H: Array, g: Array) -> Array:
         """The gradient in T of a sum with the weights H on the table and g on the base."""
@@ -248,6 +254,10 @@ class Corruption(BaseEstimator, ABC):
         """The table to second order, for families that do not couple features."""
         raise TypeError(f"{type(self).__name__} couples features: it has no table to second order")
 
+    def log_mgf_sums(self, T: Array, pairs: Any, Z: Any) -> tuple[Array, Callable[[Array], Array]] | None:
+        """Z @ table and its pullback at once, for families and shapes that gain by it; else None."""
+        return None
+
     # -- tables: what an example's sum over features needs (see design). A single family also has a
     # log_mgf_table: (base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table. ---------------
     def mean_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
@@ -287,7 +297,7 @@ def _power_table(T: Array, weights: Any, base_weights: Any, power: int, pairs: P
     def pullback(H: Array, g: Array) -> Array:
         gathered = weights * H
         if pairs is not None:
-            gathered = pairs.scatter @ gathered
+            gathered = pairs.to_features(gathered)
         return (gathered + _column(np.asarray(base_weights)) * g) * slope
 
     return _over_rows(np.asarray(base_weights), raised), weights * rows, pullback
@@ -316,7 +326,7 @@ class Linear(Corruption):
         # The transposes put features last, where per-feature parameters broadcast.
         unit, unit_slope, _ = self.per_unit(T.T)
         if not self.acts_on_zeros:
-            return np.zeros(T.shape[1]), unit.T, lambda H, g: H * unit_slope.T
+            return np.zeros(T.shape[1]), unit.T, lambda H, g: np.multiply(H, unit_slope.T, out=H)
         zero, zero_slope, _ = self.at_zero(T.T)
         return zero.sum(axis=1), unit.T, lambda H, g: H * unit_slope.T + zero_slope.T * g
 
@@ -390,7 +400,16 @@ class Coded(Corruption):
     def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         assert pairs is not None
         table, slope, _ = self._filled(T, pairs)
-        return np.zeros(T.shape[1]), table, lambda H, g: pairs.scatter @ np.multiply(H, slope, out=slope)
+        return np.zeros(T.shape[1]), table, lambda H, g: pairs.to_features(np.multiply(H, slope, out=slope))
+
+    def log_mgf_sums(self, T: Array, pairs: Pairs, Z: Any) -> tuple[Array, Callable[[Array], Array]] | None:
+        if T.shape[1] > 1 or not sp.issparse(Z) or Z.format != "csc":
+            return None
+        q = self._q()
+        if np.ndim(q):
+            q, u_per_t = self._of_pairs(pairs)
+            return blankout_sums(T, pairs.feature, u_per_t, 1.0, q, Z)
+        return blankout_sums(T, pairs.feature, pairs.value, float(self.survivor(q)), np.asarray(q), Z)
 
     def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
         assert pairs is not None
@@ -400,13 +419,17 @@ class Coded(Corruption):
 
     def _filled(self, T: Array, pairs: Pairs) -> Jet:
         """The table, its slope and du/dt, in the buffers of the pairs."""
+        table, slope = pairs.buffers(T.shape[1])
+        q, u_per_t = self._of_pairs(pairs)
+        blankout_table(T, pairs.feature, u_per_t, q, table, slope)
+        return table, slope, u_per_t
+
+    def _of_pairs(self, pairs: Pairs) -> tuple[Array, Array]:
+        """q, one or one for each pair, and du/dt."""
         q = self._q()
         survivor = self.survivor(q)
-        table, slope = pairs.buffers(T.shape[1])
         u_per_t = pairs.value * (survivor[pairs.feature] if np.ndim(survivor) else survivor)
-        q_of_pair = np.asarray(q)[pairs.feature] if np.ndim(q) else np.asarray(q)
-        blankout_table(T, pairs.feature, u_per_t, q_of_pair, table, slope)
-        return table, slope, u_per_t
+        return np.asarray(q)[pairs.feature] if np.ndim(q) else np.asarray(q), u_per_t
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
         q = self._q()

@@ -1,7 +1,7 @@
-"""The one inner loop: log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
+"""The inner loops: above all log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
 
-numpy is the reference. Where numba is installed (``pip install mcf-cli[fast]``) large tables go through a compiled
-loop, faster because its exponential and logarithm are polynomials that the compiler can vectorise;
+numpy is the reference. Where numba is installed (``pip install mcf-cli[fast]``) large tables go through compiled
+loops, faster because their exponential and logarithm are polynomials that the compiler can vectorise;
 small ones never pay for the import. Both agree to 1e-14 (tests/core/test_kernels.py).
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -30,17 +31,15 @@ _WORTH_SHARING = 1 << 17  # table entries for which a second thread pays
 def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Array, slope: Array) -> None:
     """Fill table with kappa(T[feature]; u = t * u_per_t) and slope with its derivative in t; 0 < q < 1."""
     shift, log_q = np.log1p(-q) - np.log(q), np.log(q)
-    compiled = (
-        _compiled_table()
-        if table.size >= _WORTH_COMPILING and os.environ.get("MCF_NUMBA", "1") != "0"
-        else None
-    )
-    if compiled is not None:
+    loops = compiled(table.size)
+    if loops is not None:
         shift, log_q = np.atleast_1d(shift), np.atleast_1d(log_q)
 
         def fill(rows: slice) -> None:
             own = rows if len(shift) > 1 else slice(None)
-            compiled(T, feature[rows], u_per_t[rows], shift[own], log_q[own], table[rows], slope[rows])
+            loops.blankout_table(
+                T, feature[rows], u_per_t[rows], shift[own], log_q[own], table[rows], slope[rows]
+            )
 
         in_threads(fill, _shares(len(feature)) if table.size >= _WORTH_SHARING else [slice(None)])
         return
@@ -72,14 +71,65 @@ def softplus_sigmoid(z: Array, value: Array, rate: Array) -> None:
     value += z
 
 
+def blankout_sums(
+    T: Array, feature: Array, u_per_t: Array, factor: float, q: Array, Z: sp.csc_matrix
+) -> tuple[Array, Callable[[Array], Array]] | None:
+    """Z @ table for a table of one column and its pullback to T, without keeping the table; None without numba.
+
+    u is t * u_per_t * factor. Z holds ones, a column for each pair.
+    """
+    loops = compiled(len(feature))
+    if loops is None or Z.indices.dtype.itemsize != 4:
+        return None
+    shift, log_q = np.atleast_1d(np.log1p(-q) - np.log(q)), np.atleast_1d(np.log(q))
+    places = feature.view(np.uint32), Z.indptr.view(np.uint32), Z.indices.view(np.uint32)
+    slope, sums = np.empty(len(feature)), np.empty(Z.shape[0])
+    pair_feature, starts, rows = places
+    loops.blankout_sums(T[:, 0], pair_feature, u_per_t, factor, shift, log_q, starts, rows, slope, sums)
+
+    def pullback(G: Array) -> Array:
+        gradient = np.empty(len(T))
+        loops.sums_pullback(G[:, 0], *places, slope, gradient)
+        return gradient[:, None]
+
+    return sums[:, None], pullback
+
+
+def transposed_product(A: sp.csr_matrix, x: Array) -> Array:
+    """A' x for a vector x."""
+    loops = compiled(A.nnz)
+    if loops is None or A.indices.dtype.itemsize != 4:
+        return A.T @ x
+    y = np.empty(A.shape[1])
+    loops.add_rows(A.indptr.view(np.uint32), A.indices.view(np.uint32), A.data, x, y)
+    return y
+
+
+def exponential(t: Array) -> Array:
+    """e^t for t <= 700."""
+    loops = compiled(t.size)
+    if loops is None or not (t.flags.c_contiguous or t.flags.f_contiguous):
+        return np.exp(t)
+    value = np.empty_like(t)
+    flat, filled = t.ravel(order="K"), value.ravel(order="K")
+    parts = _shares(t.size) if t.size >= _WORTH_SHARING else [slice(None)]
+    in_threads(lambda part: loops.exponential(flat[part], filled[part]), parts)
+    return value
+
+
+def compiled(size: int) -> Any:
+    """The compiled loops; None without numba, where it is switched off (MCF_NUMBA=0), or for little work."""
+    return _loops() if size >= _WORTH_COMPILING and os.environ.get("MCF_NUMBA", "1") != "0" else None
+
+
 @cache
-def _compiled_table() -> Callable[..., None] | None:
-    """The compiled loop, or None without numba. The first call ever compiles (seconds); the result is kept on disk."""
+def _loops() -> Any:
+    """The first call ever compiles (seconds); the result is kept on disk."""
     try:
-        from mcf_cli.core.compiled import blankout_table as loop
+        from mcf_cli.core import compiled as loops
     except ImportError:
         return None
-    return loop
+    return loops
 
 
 _inside = threading.local()
@@ -110,6 +160,13 @@ def in_threads(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         return function(item)
 
     return list(_pool(threads()).map(marked, items))
+
+
+def a_few_at_a_time(function: Callable[[Any], Any], items: list[Any]) -> Iterator[Any]:
+    """function(item) for each item in order, as many at a time as there are threads: results can be large."""
+    n = threads()
+    for start in range(0, len(items), n):
+        yield from in_threads(function, items[start : start + n])
 
 
 def _shares(n: int) -> list[slice]:

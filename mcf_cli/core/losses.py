@@ -246,7 +246,7 @@ class Exponential(MarginLoss):
 
     def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
         value, slope = guarded_exp(s)
-        return value[:, 0], slope
+        return value[:, 0], slope.copy() if slope is value else slope
 
     def respond(self, G: Array, ds: Array) -> Array:
         ds *= G

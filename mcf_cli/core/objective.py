@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from mcf_cli.core.families import Array
-from mcf_cli.core.kernels import in_threads, threads
+from mcf_cli.core.kernels import a_few_at_a_time
 from mcf_cli.core.losses import Batch, BlockHessian, BlockResult, Loss, MarginLoss
 
 
@@ -30,7 +29,7 @@ class Objective:
         def on_block(batch: Batch) -> tuple[Array | slice, BlockResult]:
             return batch.block.columns, self.loss.on_block(batch, _of(batch, V), b, settled)
 
-        return self._total(_a_few_at_a_time(on_block, self.batches), W, b)
+        return self._total(a_few_at_a_time(on_block, self.batches), W, b)
 
     def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
         """As `loss_gradient`, with the second derivative."""
@@ -38,7 +37,7 @@ class Objective:
         loss, hessians, V = self.loss, [], self.loss.lift(W)
 
         def blocks() -> Iterator[tuple[Array | slice, BlockResult]]:
-            expanded = _a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches)
+            expanded = a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches)
             for batch, (result, hessian) in zip(self.batches, expanded, strict=True):
                 hessians.append(hessian)
                 yield batch.block.columns, result
@@ -85,7 +84,7 @@ class Hessian:
     def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
         """Its product with a change (V, v_b) of weights and biases."""
         lifted, total, total_b = self.loss.lift(V), None, np.zeros_like(v_b)
-        products = _a_few_at_a_time(lambda block: block.product(_of(block.batch, lifted), v_b), self.blocks)
+        products = a_few_at_a_time(lambda block: block.product(_of(block.batch, lifted), v_b), self.blocks)
         for block, (share, share_b) in zip(self.blocks, products, strict=True):
             total = _added(total, share, block.batch.block.columns, lifted.shape)
             total_b += share_b
@@ -111,13 +110,6 @@ def _of(batch: Batch, W: Array) -> Array:
     """The rows of W that a block needs."""
     columns = batch.block.columns
     return W if isinstance(columns, slice) else W[columns]
-
-
-def _a_few_at_a_time(function: Any, items: list[Any]) -> Iterator[Any]:
-    """function(item) for each item in order, as many at a time as there are threads: results can be large."""
-    n = threads()
-    for start in range(0, len(items), n):
-        yield from in_threads(function, items[start : start + n])
 
 
 def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, int]) -> Array:

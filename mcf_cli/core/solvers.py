@@ -223,6 +223,23 @@ class QuadraticSystem:
             total += chunk.T @ (self.weights[rows, None] * chunk)
         return total
 
+    def outer(self, F: sp.csr_matrix) -> Array:
+        """B B' with the rows B_n = u_n x_n F, N x N. Multiples of the identity share one product."""
+        even = F.nnz == len(F.data) == F.shape[0] == F.shape[1] and (F.data == F.data[:1]).all()
+        if even and (F.diagonal() == F.data).all():
+            return F.data[0] ** 2 * self._outer
+        return self._product(self.X @ F)
+
+    @cached_property
+    def _outer(self) -> Array:
+        return self._product(self.X)
+
+    def _product(self, B: Any) -> Array:
+        u = np.sqrt(self.weights)[:, None]
+        B = sp.csr_matrix(B).multiply(u).tocsr() if sp.issparse(B) else u * B
+        K = B @ B.T
+        return K.toarray() if sp.issparse(K) else K
+
     def solve(self, corruption: Corruption, l2: float, method: str = "auto") -> Outcome:
         """The minimiser, by Cholesky of the smaller system ("direct") or by conjugate gradients ("cg").
 
@@ -286,9 +303,10 @@ class _Terms:
     def apply(self, V: Array) -> Array:
         """(A'A + R) V, for diagonal R and C."""
         scale, r = self.scale[:, None], self.R.diagonal()[:, None]
-        scores = self.system.X @ (scale * V) - self.shift @ V
+        X = self.system.X
+        scores = X @ (scale * V) - self.shift @ V
         scores *= self.system.weights[:, None]
-        image = scale * (self.system.X.T @ scores) - np.outer(self.shift, scores.sum(axis=0))
+        image = scale * (X.T @ scores) - np.outer(self.shift, scores.sum(axis=0))
         image += r * V
         return image
 
@@ -325,16 +343,14 @@ class _Terms:
 
     def kernel(self, factor: sp.csr_matrix) -> tuple[Array, float]:
         """(A F)(A F)' for a matrix F of columns, and the largest squared row before centring."""
-        u, B = np.sqrt(self.system.weights), self.system.X @ (self.C @ factor)
-        B = sp.csr_matrix(B).multiply(u[:, None]).tocsr() if sp.issparse(B) else u[:, None] * B
-        K = B @ B.T
-        K = K.toarray() if sp.issparse(K) else K
+        u, through = np.sqrt(self.system.weights), self.C @ factor
+        K = self.system.outer(through)
         size = float(K.diagonal().max(initial=0.0))
         shift = factor.T @ self.shift
-        a = B @ shift
-        K -= np.outer(a, u)
-        K -= np.outer(u, a)
-        K += (shift @ shift) * np.outer(u, u)
+        a = u * (self.system.X @ (through @ shift))
+        rank_one = np.outer(a - 0.5 * (shift @ shift) * u, u)
+        K -= rank_one
+        K -= rank_one.T
         return K, size
 
     def dual(self) -> Array:

@@ -1,8 +1,11 @@
-"""The compiled table agrees with the numpy one, and both with the formula."""
+"""The compiled loops agree with numpy, and the table with the formula."""
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from mcf_cli import Blankout, Dropout
 from mcf_cli.core import kernels
+from mcf_cli.core.problem import Problem
 
 rng = np.random.default_rng(0)
 
@@ -38,3 +41,41 @@ def test_the_table_is_the_formula():
     mgf = q + (1 - q) * np.exp(u)
     np.testing.assert_allclose(value, np.log(mgf), atol=1e-14)
     np.testing.assert_allclose(slope, (1 - q) * np.exp(u) / mgf * u_per_t[:, None], atol=1e-14)
+
+
+def with_and_without_numba(monkeypatch, run):
+    pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
+    compiled = run()
+    monkeypatch.setenv("MCF_NUMBA", "0")
+    return compiled, run()
+
+
+@pytest.mark.parametrize("q", [0.5, 0.01, "each"])
+@pytest.mark.parametrize("form", [Blankout, Dropout])
+def test_sums_without_a_table_are_those_with_one(form, q, monkeypatch):
+    X = sp.random(300, 5_000, density=0.05, random_state=1, format="csr")
+    X.data = np.ceil(4 * X.data)
+    y, w = rng.integers(0, 2, 300), rng.normal(size=(1, 5_000)) * rng.choice([0.1, 30.0, 1e5], 5_000)
+    corruption = form(q=rng.uniform(0.01, 0.99, 5_000) if q == "each" else q)
+
+    def run():
+        return Problem(X, y).loss_gradient(corruption, 1e-3, w, np.array([0.3]))
+
+    (value, g_w, g_b), (expected, e_w, e_b) = with_and_without_numba(monkeypatch, run)
+    assert value == pytest.approx(expected, rel=1e-13)
+    np.testing.assert_allclose(g_w, e_w, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(g_b, e_b, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["by rows", "by columns"])
+def test_exponentials_agree(turned, monkeypatch):
+    t = np.concatenate([rng.uniform(-800, 200, 10_000), rng.normal(size=190_000) * 0.1]).reshape(500, 400)
+    t = t.T if turned else t
+    compiled, reference = with_and_without_numba(monkeypatch, lambda: kernels.exponential(t))
+    np.testing.assert_allclose(compiled, reference, rtol=1e-14, atol=1e-300)
+
+
+def test_transposed_products_agree(monkeypatch):
+    A, x = sp.random(400, 3_000, density=0.05, random_state=2, format="csr"), rng.normal(size=400)
+    compiled, reference = with_and_without_numba(monkeypatch, lambda: kernels.transposed_product(A, x))
+    np.testing.assert_allclose(compiled, reference, rtol=1e-13, atol=1e-13)
