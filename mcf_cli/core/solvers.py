@@ -14,6 +14,7 @@ from scipy.optimize import Bounds, minimize
 from threadpoolctl import threadpool_limits
 
 from mcf_cli.core.families import Array, Corruption, column_sums
+from mcf_cli.core.kernels import transposed_product
 from mcf_cli.core.objective import Objective
 
 
@@ -302,13 +303,21 @@ class _Terms:
 
     def apply(self, V: Array) -> Array:
         """(A'A + R) V, for diagonal R and C."""
-        scale, r = self.scale[:, None], self.R.diagonal()[:, None]
-        X = self.system.X
-        scores = X @ (scale * V) - self.shift @ V
+        scale = self.scale[:, None]
+        scores = self.system.X @ (scale * V)
+        scores -= self.shift @ V
         scores *= self.system.weights[:, None]
-        image = scale * (X.T @ scores) - np.outer(self.shift, scores.sum(axis=0))
-        image += r * V
+        image = self._transposed(scores)
+        image *= scale
+        image -= self.shift[:, None] * scores.sum(axis=0)
+        image += self.R.diagonal()[:, None] * V
         return image
+
+    def _transposed(self, scores: Array) -> Array:
+        X = self.system.X
+        if scores.shape[1] == 1 and sp.issparse(X) and X.format == "csr":
+            return transposed_product(X, scores[:, 0])[:, None]
+        return X.T @ scores
 
     def primal(self) -> Array:
         """D x D."""
@@ -387,20 +396,22 @@ class _Terms:
         M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)[:, None]
         W = np.zeros_like(self.moment)
         residual = self.moment.copy()
-        direction = z = M * residual
-        rz = (residual * z).sum(axis=0)
+        direction = M * residual
+        rz = np.einsum("dc,dc->c", residual, direction)
         stop = tol**2 * rz
         for n_iter in range(max_iter):
             if (rz <= stop).all():
                 return W, n_iter, True
             image = self.apply(direction)
-            curvature = (direction * image).sum(axis=0)
+            curvature = np.einsum("dc,dc->c", direction, image)
             step = np.divide(rz, curvature, out=np.zeros_like(rz), where=(curvature > 0.0) & (rz > stop))
             W += step * direction
-            residual -= step * image
-            z = M * residual
-            rz, previous = (residual * z).sum(axis=0), rz
-            direction = z + np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0.0) * direction
+            image *= step
+            residual -= image
+            z = np.multiply(M, residual, out=image)
+            rz, previous = np.einsum("dc,dc->c", residual, z), rz
+            direction *= np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0.0)
+            direction += z
         return W, max_iter, False
 
 
