@@ -50,7 +50,17 @@ def save(model: MCFClassifier | MCFRegressor, path: str | os.PathLike[str]) -> N
 
 
 def load(path: str | os.PathLike[str]) -> MCFClassifier | MCFRegressor:
-    """Read a model that `save` wrote; ValueError when the file is anything else."""
+    """Read a model that `save` wrote; ValueError when the file is anything else.
+
+    >>> import tempfile
+    >>> from mcf_cli import Blankout, MCFClassifier, load
+    >>> model = MCFClassifier(corruption=Blankout(q=0.3)).fit([[0.0], [1.0], [2.0]], ["no", "yes", "no"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.npz")
+    ...     again = load(f"{folder}/model.npz")
+    >>> again.corruption, bool((again.coef_ == model.coef_).all())
+    (Blankout(q=0.3), True)
+    """
     try:
         arrays = read_arrays(path, compressed=False)
         header = json.loads(str(arrays.pop("header")))

@@ -32,7 +32,8 @@ def check(file: Path, profile: str | None, settings: tuple[str, ...], as_json: b
         click.echo(notice, err=True)
     for trial in plan.trials:
         click.echo(trial.label)
-    click.echo(f"{file} is valid: {len(plan.trials)} trials.")
+    count = len(plan.trials)
+    click.echo(f"{file} is valid: {count} trial{'' if count == 1 else 's'}.")
 
 
 @command.command("init")

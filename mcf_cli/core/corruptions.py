@@ -26,8 +26,12 @@ class Blankout(Coded):
 
     kappa(t) = log(q + (1-q) e^{t x/(1-q)}).
 
+    >>> from mcf_cli import Blankout
     >>> Blankout(q=0.5).mean([2.0]), Blankout(q=0.5).variance([2.0])
     (array([2.]), array([4.]))
+    >>> import numpy as np
+    >>> Blankout(q=0.5).sample([[1.0, 2.0, 3.0, 4.0]], np.random.default_rng(0))
+    array([[2., 0., 0., 0.]])
     """
 
     def survivor(self, q: Any) -> Any:
@@ -38,6 +42,13 @@ class Dropout(Coded):
     """Biased dropout: x~ = 0 with probability q, else x, as when features are missing at test time.
 
     kappa(t) = log(q + (1-q) e^{t x}).
+
+    >>> from mcf_cli import Dropout
+    >>> Dropout(q=[0.25, 0.5]).mean([4.0, 4.0])
+    array([3., 2.])
+    >>> import numpy as np
+    >>> Dropout(q=0.5).sample([[1.0, 2.0, 3.0, 4.0]], np.random.default_rng(0))
+    array([[1., 0., 0., 0.]])
     """
 
     def survivor(self, q: Any) -> Any:
@@ -45,7 +56,14 @@ class Dropout(Coded):
 
 
 class Gaussian(Linear):
-    """x~ = x + N(0, sigma^2): kappa(t) = t x + sigma^2 t^2 / 2. With the quadratic loss it is ridge regression."""
+    """x~ = x + N(0, sigma^2): kappa(t) = t x + sigma^2 t^2 / 2. With the quadratic loss it is ridge regression.
+
+    >>> from mcf_cli import Gaussian
+    >>> Gaussian(sigma=[0.5, 2.0]).variance([7.0, 7.0])
+    array([0.25, 4.  ])
+    >>> Gaussian(sigma=0.5).log_mgf(2.0, [1.0, 3.0])
+    array([2.5, 6.5])
+    """
 
     acts_on_zeros = True
     _per_feature = ("sigma",)
@@ -67,7 +85,17 @@ class Gaussian(Linear):
 
 
 class Laplace(Linear):
-    """x~ = x + Laplace(scale b): kappa(t) = t x - log(1 - b^2 t^2), which exists for |t| < 1/b only."""
+    """x~ = x + Laplace(scale b): kappa(t) = t x - log(1 - b^2 t^2), which exists for |t| < 1/b only.
+
+    So the logistic and the exponential loss of two classes keep every weight below 1/b.
+
+    >>> from mcf_cli import Laplace, MCFClassifier
+    >>> Laplace(scale=0.5).variance([7.0, 8.0])
+    array([0.5, 0.5])
+    >>> model = MCFClassifier(corruption=Laplace(scale=0.5)).fit([[0.0], [1.0], [9.0]], ["no", "no", "yes"])
+    >>> bool(abs(model.coef_[0, 0]) < 2)
+    True
+    """
 
     acts_on_zeros = True
     _per_feature = ("scale",)
@@ -99,7 +127,14 @@ class Laplace(Linear):
 
 
 class Poisson(Linear):
-    """x~ ~ Poisson(min(x, clip)): kappa(t) = x (e^t - 1). No parameter but an optional clip, against outliers."""
+    """x~ ~ Poisson(min(x, clip)): kappa(t) = x (e^t - 1). No parameter but an optional clip, against outliers.
+
+    >>> from mcf_cli import Poisson
+    >>> Poisson().mean([2.0, 40.0]), Poisson().variance([2.0, 40.0])
+    (array([ 2., 40.]), array([ 2., 40.]))
+    >>> Poisson(clip=5).mean([2.0, 40.0])
+    array([2., 5.])
+    """
 
     _per_feature = ("clip",)
 
@@ -144,7 +179,15 @@ class Poisson(Linear):
 
 
 class BitSwap(Linear):
-    """A bit is flipped with probability q: kappa(t) = log((1-q) e^{tx} + q e^{t(1-x)}), for x in {0, 1}."""
+    """A bit is flipped with probability q: kappa(t) = log((1-q) e^{tx} + q e^{t(1-x)}), for x in {0, 1}.
+
+    >>> from mcf_cli import BitSwap
+    >>> BitSwap(q=0.25).mean([0.0, 1.0]), BitSwap(q=0.25).variance([0.0, 1.0])
+    (array([0.25, 0.75]), array([0.1875, 0.1875]))
+    >>> import numpy as np
+    >>> BitSwap(q=0.25).sample([[0.0, 0.0, 1.0, 1.0]], np.random.default_rng(0))
+    array([[0., 0., 0., 0.]])
+    """
 
     acts_on_zeros = True
     _per_feature = ("q",)
@@ -207,6 +250,7 @@ class PerFeature(Corruption):
 
     Columns named nowhere stay uncorrupted.
 
+    >>> from mcf_cli import Blankout, Gaussian, PerFeature
     >>> PerFeature([([0], Blankout(q=0.5)), ([1], Gaussian(sigma=2.0))]).variance([[3.0, 3.0, 3.0]])
     array([[9., 4., 0.]])
     """

@@ -48,7 +48,16 @@ class _MCFModel(BaseEstimator):
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one .npz file, which `mcf_cli.load` reads back; no pickle."""
+        """Write the fitted model to one .npz file, which `mcf_cli.load` reads back; no pickle.
+
+        >>> import tempfile
+        >>> from mcf_cli import MCFRegressor, load
+        >>> model = MCFRegressor(corruption="poisson").fit([[0.0], [2.0]], [0.0, 2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.npz")
+        ...     load(f"{folder}/model.npz")
+        MCFRegressor(corruption='poisson')
+        """
         from mcf_cli.persistence import save
 
         check_is_fitted(self)
@@ -92,7 +101,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     >>> from sklearn.datasets import load_digits
     >>> from mcf_cli import MCFClassifier, Blankout
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = MCFClassifier(corruption=Blankout(q=0.5), l2=1e-3).fit(X[:1000] / 16, y[:1000])
+    >>> model = MCFClassifier(corruption=Blankout(q=0.3), l2=1e-3).fit(X[:1000] / 16, y[:1000])
     >>> bool(model.score(X[1000:] / 16, y[1000:]) > 0.9)
     True
     """
@@ -180,6 +189,14 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         method: "exact" (the uncorrupted model, Gaussian corruption of two classes, and few corrupted entries),
         "bound" (the paper's lower bound, Eq. bayes_net, normalised), "sample" (n_samples corrupted copies, seeded
         by random_state), or "auto": exact where it can be, else sampled.
+
+        >>> from mcf_cli import Dropout, MCFClassifier
+        >>> X, y = [[3.0, 0.0], [2.0, 1.0], [1.0, 2.0], [0.0, 3.0]], ["a", "a", "b", "b"]
+        >>> model = MCFClassifier(corruption=Dropout(q=0.5), l2=0.01).fit(X, y)
+        >>> model.predict_proba([[3.0, 0.0]]).round(2)
+        array([[0.87, 0.13]])
+        >>> model.predict_proba([[3.0, 0.0]], marginalize=True).round(2)
+        array([[0.68, 0.32]])
         """
         scores = self._linear(X)
         if not marginalize:
@@ -193,7 +210,15 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         )
 
     def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
-        """Share of examples that the model without them gets wrong; quadratic loss only, "exact" or "paper"."""
+        """Share of examples that the model without them gets wrong; quadratic loss only, "exact" or "paper".
+
+        >>> from sklearn.datasets import load_iris
+        >>> from mcf_cli import Blankout, MCFClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MCFClassifier(loss="quadratic", corruption=Blankout(q=0.1))
+        >>> round(model.loo_error(X - X.mean(axis=0), y), 2)
+        0.17
+        """
         X, y, _ = self._checked_input(X, y, None)
         classes, codes = np.unique(y, return_inverse=True)
         problem = Problem(X, codes, loss=self.loss, fit_intercept=self.fit_intercept, n_classes=len(classes))
@@ -237,7 +262,13 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         return self._linear(X)
 
     def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
-        """Mean squared leave-one-out error, "exact" or by the paper's formula ("paper")."""
+        """Mean squared leave-one-out error, "exact" or by the paper's formula ("paper").
+
+        >>> from mcf_cli import Gaussian, MCFRegressor
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
+        >>> [round(MCFRegressor(corruption=Gaussian(sigma=s)).loo_error(X, y), 3) for s in (0.0, 0.5, 1.0)]
+        [0.0, 0.153, 0.754]
+        """
         X, y, _ = self._checked_input(X, y, None, multi_output=True, y_numeric=True)
         y = np.asarray(y, dtype=float)
         predictions = self._problem(X, y).loo(self.corruption, self.l2, method)

@@ -18,6 +18,13 @@ class Multinomial(Linear):
     kappa(t) = log sum_k p_k e^{t_k} over the block, with p the row of the symbol that x holds.
     `blocks` is the number of symbols per block (consecutive columns) or a list of column groups.
     Elementwise results carry a block's kappa on its hot column: the sum over features is what counts.
+
+    >>> from mcf_cli import Multinomial
+    >>> Multinomial(q=0.3, blocks=4).mean([0.0, 1.0, 0.0, 0.0])
+    array([0.1, 0.7, 0.1, 0.1])
+    >>> import numpy as np
+    >>> Multinomial(q=0.3, blocks=2).sample([[1.0, 0.0, 0.0, 1.0]], np.random.default_rng(0))
+    array([[1., 0., 1., 0.]])
     """
 
     acts_on_zeros = True

@@ -32,11 +32,15 @@ LABEL_NAMES = ("label", "class", "target", "y")
 
 @dataclass(frozen=True)
 class Examples:
-    """The contents of one file; labels is None where the file holds none."""
+    """The contents of one file; labels is None where the file holds none.
+
+    assumed_one_based: svmlight columns that would fit the asked width counted from 0 as well as from 1.
+    """
 
     X: np.ndarray | sp.csr_matrix
     labels: list[str] | None
     feature_names: tuple[str, ...] | None = None
+    assumed_one_based: bool = False
 
 
 def file_format(path: str | Path) -> str | None:
@@ -149,7 +153,11 @@ def _read_svmlight(paths: Sequence[Path], zero_based: bool | None, n_columns: in
         raise McfError(f"{paths[0]} holds no features: expected 'label column:value ...'")
     if n_columns is not None and width > n_columns:
         raise McfError(f"{paths[0]} has a column {largest} where {n_columns} columns are expected")
-    return [Examples(file.matrix(n_columns or width, first), file.labels) for file in files]
+    assumed = zero_based is None and first == 1 and n_columns is not None and largest < n_columns
+    return [
+        Examples(file.matrix(n_columns or width, first), file.labels, assumed_one_based=assumed)
+        for file in files
+    ]
 
 
 def _read_csv(path: Path, label: str | int | None, n_columns: int | None) -> Examples:

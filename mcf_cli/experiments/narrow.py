@@ -23,8 +23,21 @@ def narrowed(
     grid = [part for entry in loaded.config.grid if (part := _part(entry, losses, corruptions, q))]
     if not grid:
         asked = ", ".join([*losses, *corruptions])
-        raise McfError(f"the grid of {loaded.config.item} holds no {asked}: nothing to run.")
+        held = ", ".join(_held(loaded.config.grid))
+        raise McfError(
+            f"the grid of {loaded.config.item} holds no {asked}: nothing to run.\n"
+            f"It holds {held}; a config can hold others (`mcf config init` starts one)."
+        )
     return replace(loaded, config=loaded.config.model_copy(update={"grid": grid}))
+
+
+def _held(grid: Sequence[GridEntry]) -> list[str]:
+    """The losses and corruptions of a grid, each once."""
+    return list(
+        dict.fromkeys(
+            name for part in ("loss", "corruption") for entry in grid for name in getattr(entry, part)
+        )
+    )
 
 
 def _checked(q: Any) -> list[float]:

@@ -22,21 +22,28 @@ def load_model(path: Path) -> Any:
         raise McfError(f"{path} is not a model that `mcf train` wrote ({error}).") from None
 
 
-def read_rows(data: str, n_features: int) -> tuple[Any, list[str] | None]:
-    """The rows of a file or of a named data set, and their labels where it has them."""
+def read_rows(
+    data: str, n_features: int, zero_based: bool | None = None
+) -> tuple[Any, list[str] | None, list[str]]:
+    """The rows of a file or of a named data set, their labels where it has them, and what to tell the user."""
     if data in datasets.names():
         dataset = datasets.load(data)
         if dataset.X.shape[1] != n_features:
             raise McfError(
                 f"{data} has {dataset.X.shape[1]} features and the model was trained on {n_features}."
             )
-        return dataset.X, [dataset.class_names[code] for code in dataset.y]
+        return dataset.X, [dataset.class_names[code] for code in dataset.y], []
     if not Path(data).exists():
         raise McfError(
             f"{data} does not exist: give a .svmlight, .csv or .npz file, or the name of a data set."
         )
-    examples = userfile.read_examples([Path(data)], n_columns=n_features)[0]
-    return examples.X, examples.labels
+    examples = userfile.read_examples([Path(data)], zero_based=zero_based, n_columns=n_features)[0]
+    notices = []
+    if examples.assumed_one_based:
+        notices.append(
+            f"{data} holds no column 0: its columns are taken to count from 1. If they do not, say --zero-based."
+        )
+    return examples.X, examples.labels, notices
 
 
 def predictions_csv(model: Any, X: Any, probabilities: bool) -> tuple[str, np.ndarray]:

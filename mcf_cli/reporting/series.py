@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from mcf_cli.datasets.userfile import file_format
+
 OPTIONAL = (
     *("surrogate", "multiclass", "penalty", "q", "budget", "l2", "deletion", "train_size", "copies"),
     *("lam", "margin", "repeat", "fold"),
@@ -98,9 +100,11 @@ def curve_label(curve: str) -> str:
 
 def dataset_label(name: str, source: str) -> str:
     """The data set's name as a title; whatever is not the paper's own data says so."""
-    bare = str(name).removeprefix("builtin-")
-    label = DATASETS.get(bare, bare.replace("-", " ").replace("_", " "))
-    label = label[:1].upper() + label[1:]
+    label = str(name)
+    if file_format(label) is None:  # the name of a user's file stays as it is
+        bare = label.removeprefix("builtin-")
+        label = DATASETS.get(bare, bare.replace("-", " ").replace("_", " "))
+        label = label[:1].upper() + label[1:]
     mark = SOURCE_MARKS.get(source)
     return f"{label} ({mark})" if mark else label
 

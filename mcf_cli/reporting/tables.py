@@ -137,7 +137,15 @@ def _single_column(frame: pd.DataFrame) -> Table:
         texts.append(
             {**_line_start(line), "test error (%)": _cell_text(cell), "chosen": _chosen(frame, line)}
         )
-    return Table("Test error (%)", _ordered(numbers), _ordered(texts), _spread_note(means))
+    return Table(_single_title(frame), _ordered(numbers), _ordered(texts), _spread_note(means))
+
+
+def _single_title(frame: pd.DataFrame) -> str:
+    """The one deletion level of a run stands in no column, so the title names it."""
+    levels = frame["deletion"].unique()
+    if len(levels) == 1 and levels[0] > 0:
+        return f"Test error (%) with {_short(PERCENT * levels[0])}% of the features deleted"
+    return "Test error (%)"
 
 
 def _chosen(frame: pd.DataFrame, line: tuple[str, ...]) -> str:

@@ -35,7 +35,7 @@ def fit_chunks(
     >>> from mcf_cli import Blankout, MCFClassifier, fit_chunks
     >>> X, y = load_digits(return_X_y=True)
     >>> chunks = [(X[start : start + 200] / 16, y[start : start + 200]) for start in range(0, 1000, 200)]
-    >>> model = fit_chunks(MCFClassifier(corruption=Blankout(q=0.5), l2=1e-3), chunks)
+    >>> model = fit_chunks(MCFClassifier(corruption=Blankout(q=0.5), l2=1e-3, tol=1e-2), chunks)
     >>> bool(model.score(X[1000:] / 16, y[1000:]) > 0.85)
     True
     """

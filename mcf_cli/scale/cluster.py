@@ -39,6 +39,19 @@ def fit_dask(
     client : the dask client; by default the current one
     n_features, zero_based : for svmlight files, as in `Chunks.write`
     on_pass : as in `fit_chunks`
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> from mcf_cli import MCFClassifier, fit_dask
+    >>> X = da.from_array(np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), chunks=(2, 2))
+    >>> y = da.from_array(np.array(["a", "a", "b", "b"]), chunks=2)
+    >>> with Client(processes=False, n_workers=1, dashboard_address=None):  # or Client("tcp://scheduler:8786")
+    ...     model = fit_dask(MCFClassifier(corruption="poisson", l2=0.1), X, y)
+    >>> model.predict([[1.0, 0.0], [0.0, 1.0]])
+    array(['a', 'b'], dtype='<U1')
     """
     client = _client(client)
     pieces = client.compute(_partitions(X, y))

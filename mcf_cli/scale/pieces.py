@@ -157,6 +157,7 @@ class Chunks:
     """Chunks of rows in a folder; iterating yields (X, y), mapped into memory and read where they are used.
 
     >>> import tempfile
+    >>> from mcf_cli import Chunks
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     chunks = Chunks.write([([[1.0, 0.0]], ["a"]), ([[0.0, 2.0], [3.0, 0.0]], ["b", "a"])], folder)
     ...     len(chunks), chunks.rows, chunks.n_features

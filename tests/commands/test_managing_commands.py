@@ -74,7 +74,7 @@ def test_a_second_run_on_the_same_folder_is_refused(mcf, tmp_path):
         (["sweep-q", "--set", "selct.folds=3"], ["--set selct.folds=3", "`select`"]),
         (["sweep-q", "--q", "1.5"], ["--q", "[0, 1)"]),
         (["sweep-q", "--q", "much"], ["'much'", "0:0.9:0.1"]),
-        (["sweep-q", "--loss", "hinge"], ["holds no hinge"]),
+        (["sweep-q", "--loss", "hinge"], ["holds no hinge", "It holds quadratic", "mcf config init"]),
         (["sweep-q", "--dataset", "builtin-digit"], ["--datasets", "builtin-digits"]),
         (["sweep-q", "--dataset", "nowhere.csv"], ["nowhere.csv"]),
         (["sweep-q", "--profile", "smok"], ["`smoke`"]),
@@ -103,6 +103,10 @@ def test_config_init_check_and_schema(mcf, tmp_path):
     assert checked.code == 0
     assert "is valid: 33 trials" in checked.out
     assert "builtin-reviews exponential blankout q=0.3" in checked.out
+    (tmp_path / "one.yaml").write_text(
+        "item: one\ndatasets: [builtin-digits]\ngrid: [{loss: quadratic, corruption: none}]\n"
+    )
+    assert "is valid: 1 trial.\n" in mcf("config", "check", "one.yaml").out
     assert json.loads(mcf("config", "schema").out)["title"] == "Config"
 
 

@@ -1,6 +1,8 @@
-"""`mcf predict` compares with labels only where they are the model's own."""
+"""`mcf predict` compares with labels only where they are the model's own, and says how it counted columns."""
 
 import numpy as np
+import pytest
+from mcf_cli import MCFClassifier
 from mcf_cli.experiments.predicting import compared
 
 
@@ -13,3 +15,33 @@ def test_labels_of_another_kind_are_not_compared():
 def test_labels_of_the_same_kind_are():
     said = compared(np.array([3, 7]), ["3", "3"], np.array([3, 7]), "rows.csv")
     assert said == "1 of 2 predictions differ from the labels in rows.csv."
+
+
+@pytest.fixture
+def third_column(tmp_path):
+    """A model of four columns whose answer is its third."""
+    X = np.eye(4)
+    model = MCFClassifier(corruption=None, l2=0.01).fit(X, np.where(X[:, 2] == 1, 1, 0))
+    model.save(tmp_path / "model.npz")
+    return tmp_path / "model.npz"
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "answers", "asks"),
+    [
+        ("0 0:1\n1 2:1\n", [], "0 1", False),
+        ("0 4:1\n1 3:1\n", [], "0 1", False),  # four columns cannot count from 0 to 4
+        ("0 2:1\n1 3:1\n", [], "0 1", True),
+        ("0 1:1\n1 2:1\n", ["--zero-based"], "0 1", False),
+        ("0 2:1\n1 3:1\n", ["--one-based"], "0 1", False),
+    ],
+    ids=["column 0", "last column", "either", "said: from 0", "said: from 1"],
+)
+def test_columns_that_may_count_from_0_or_1_are_pointed_out(
+    rows, options, answers, asks, third_column, mcf, tmp_path
+):
+    (tmp_path / "rows.svmlight").write_text(rows)
+    result = mcf("predict", "--model", third_column, "--data", tmp_path / "rows.svmlight", *options)
+    assert result.code == 0, result.err
+    assert " ".join(line.split(",")[1] for line in result.out.splitlines()[1:]) == answers
+    assert ("say --zero-based" in result.err) is asks

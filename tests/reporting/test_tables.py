@@ -31,6 +31,20 @@ def test_a_sweep_has_a_column_a_level_and_names_the_best():
     assert cells(table, loss="Quadratic", method="plain, l2").iloc[0]["no q"] == "19.00"
 
 
+def test_one_deletion_level_stands_in_the_title():
+    rows = made_up.nightmare()
+    table = build(rows[rows["deletion"] == 0.5])
+    assert table.title == "Test error (%) with 50% of the features deleted"
+    assert build(rows[rows["deletion"] == 0.0]).title == "Test error (%)"
+    assert build(made_up.cifar()).title == "Test error (%)"
+
+
+@pytest.mark.parametrize("name", ["my-cells_2.csv", "reviews.svmlight.gz"])
+def test_the_name_of_a_users_file_stays_as_it_is(name):
+    table = build(made_up.q_sweep(datasets=(name,), source="user"))
+    assert set(table.shown["dataset"]) == {name}
+
+
 def test_several_runs_show_mean_and_standard_deviation():
     rows = made_up.learning_curve(datasets=(("reuters", "real"),))
     chosen = rows[(rows["loss"] == "logistic") & (rows["corruption"] == "none") & (rows["train_size"] == 100)]
