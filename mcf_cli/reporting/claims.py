@@ -27,6 +27,7 @@ from mcf_cli.reporting.comparisons import SAME_AT_ZERO, NotEnough, Strict
 from mcf_cli.reporting.predicates import Finding, Predicate
 from mcf_cli.reporting.results import ItemResults, rerun_command
 from mcf_cli.reporting.series import dataset_label
+from mcf_cli.reporting.tables import escape_markdown
 
 VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
     "below_at_every_level": predicates.BelowAtEveryLevel,
@@ -310,3 +311,13 @@ def to_csv(judgements: Iterable[Judgement]) -> str:
         line += ["; ".join(j.also), j.partial, "; ".join(j.notes), j.reason, " ".join(claim.items), j.command]
         writer.writerow(line)
     return text.getvalue()
+
+
+def to_markdown(judgements: Iterable[Judgement]) -> str:
+    """claims.md: a line for every claim, the measured answer without its details."""
+    lines = ["| where | the paper | here | verdict |", "| --- | --- | --- | --- |"]
+    for j in judgements:
+        here = j.measured.partition("; ")[0] + (f" ({j.short})" if j.short else "")
+        cells = (j.claim.place, j.claim.paper, here, f"**{j.verdict}**" if j.verdict == HOLDS else j.verdict)
+        lines.append(f"| {' | '.join(map(escape_markdown, cells[:3]))} | {cells[3]} |")
+    return "\n".join([*lines, ""])

@@ -121,7 +121,9 @@ def _sweep_families(frame: pd.DataFrame, closeup: bool) -> list:
         for name in CORRUPTIONS
         if name in present
     ]
-    return handles if closeup else [*handles, part.family_handle("plain (q = 0)", "none")]
+    if closeup:
+        return handles if len(handles) > 1 else []
+    return [*handles, part.family_handle("plain (q = 0)", "none")]
 
 
 def _columns(all_axes: list[Axes]) -> int:

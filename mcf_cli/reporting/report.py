@@ -2,8 +2,8 @@
 
     paths = write_report(Path("results"), Path("configs/claims.yaml"))
 
-writes claims.csv, report.md and report.html into the results folder. The html file needs nothing but itself:
-figures are embedded, styles are inline, there is no script. The same rows give the same bytes.
+writes claims.csv and claims.md, report.md and report.html into the results folder. The html file needs nothing but
+itself: figures are embedded, styles are inline, there is no script. The same rows give the same bytes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class ReportPaths(NamedTuple):
     """What was written."""
 
     claims: Path
+    table: Path
     markdown: Path
     html: Path
 
@@ -75,7 +76,7 @@ class Section:
 def write_report(
     results_folder: Path, claims_file: Path | None, partial: Mapping[str, str] | None = None
 ) -> ReportPaths:
-    """Judge the claims on what the folder holds and write claims.csv, report.md and report.html there.
+    """Judge the claims on what the folder holds and write claims.csv, claims.md, report.md and report.html there.
 
     ``partial`` is what the store knows better than the folder: ``PARTIAL 12/50`` or nothing, by item.
     """
@@ -89,9 +90,12 @@ def write_report(
         "built_in": any(j.data == judging.BUILT_IN for j in judgements),
         "environments": _environments(results),
     }
-    paths = ReportPaths(*(results_folder / name for name in ("claims.csv", "report.md", "report.html")))
+    paths = ReportPaths(
+        *(results_folder / name for name in ("claims.csv", "claims.md", "report.md", "report.html"))
+    )
     results_folder.mkdir(parents=True, exist_ok=True)
     write_text(paths.claims, judging.to_csv(judgements))
+    write_text(paths.table, judging.to_markdown(judgements))
     write_text(paths.markdown, _markdown().get_template("report.md.j2").render(facts))
     write_text(paths.html, _html().get_template("report.html.j2").render(facts))
     return paths
