@@ -315,9 +315,9 @@ def to_csv(judgements: Iterable[Judgement]) -> str:
 
 def to_markdown(judgements: Iterable[Judgement]) -> str:
     """claims.md: a line for every claim, the measured answer without its details."""
-    lines = ["| where | the paper | here | verdict |", "| --- | --- | --- | --- |"]
+    lines = ["| claim | the paper | here | verdict |", "| --- | --- | --- | --- |"]
     for j in judgements:
         here = j.measured.partition("; ")[0] + (f" ({j.short})" if j.short else "")
-        cells = (j.claim.place, j.claim.paper, here, f"**{j.verdict}**" if j.verdict == HOLDS else j.verdict)
+        cells = (f"{j.claim.id} ({j.claim.place})", j.claim.paper, here, f"**{j.verdict}**" if j.verdict == HOLDS else j.verdict)
         lines.append(f"| {' | '.join(map(escape_markdown, cells[:3]))} | {cells[3]} |")
     return "\n".join([*lines, ""])
