@@ -31,6 +31,10 @@ class Objective:
 
         return self._total(a_few_at_a_time(on_block, self.batches), W, b)
 
+    def value(self, W: Array, b: Array) -> float:
+        """The value alone."""
+        return self.loss_gradient(W, b)[0]
+
     def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
         """As `loss_gradient`, with the second derivative."""
         assert isinstance(self.loss, MarginLoss)

@@ -136,14 +136,16 @@ class Problem:
         tol: float = 1e-4,
         method: str = "auto",
     ) -> Solution:
-        """Fit from `start`. `method`: "newton" or "lbfgs"; "direct" or "cg" for the quadratic loss; or "auto"."""
+        """Fit from `start`, unless zero weights are better: on rows it has not seen an exponential loss can be huge.
+
+        `method`: "newton" or "lbfgs"; "direct" or "cg" for the quadratic loss; or "auto"."""
         corruption = self._checked(corruption)
         objective = self._objective(corruption, l2)
         if self.loss_name == "quadratic":
             outcome = self._system(corruption).solve(corruption, l2, method)
         else:
             W, b = np.zeros(objective.shape), np.zeros(objective.shape[1])
-            if start is not None:
+            if start is not None and objective.value(start.coef.T, start.intercept) < objective.value(W, b):
                 W, b = start.coef.T, start.intercept
             limit = self._weight_limit(corruption, objective.loss)
             smooth = objective.has_hessian and not np.isfinite(limit).any()

@@ -318,6 +318,11 @@ def to_markdown(judgements: Iterable[Judgement]) -> str:
     lines = ["| claim | the paper | here | verdict |", "| --- | --- | --- | --- |"]
     for j in judgements:
         here = j.measured.partition("; ")[0] + (f" ({j.short})" if j.short else "")
-        cells = (f"{j.claim.id} ({j.claim.place})", j.claim.paper, here, f"**{j.verdict}**" if j.verdict == HOLDS else j.verdict)
+        cells = (
+            f"{j.claim.id} ({j.claim.place})",
+            j.claim.paper,
+            here,
+            f"**{j.verdict}**" if j.verdict == HOLDS else j.verdict,
+        )
         lines.append(f"| {' | '.join(map(escape_markdown, cells[:3]))} | {cells[3]} |")
     return "\n".join([*lines, ""])

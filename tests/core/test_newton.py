@@ -1,5 +1,7 @@
 """Newton's method: its second derivatives are those of the gradient, and it ends where L-BFGS ends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import CASES, LABELS
@@ -118,3 +120,15 @@ def test_multinomial_and_blankout_share_a_problem():
     first = problem.solve(Blankout(0.3), 0.01)
     problem.solve(Multinomial(0.2, blocks=3), 0.01)
     np.testing.assert_array_equal(problem.solve(Blankout(0.3), 0.01).coef, first.coef)
+
+
+def test_a_start_that_is_worse_than_none_is_left():
+    random = np.random.default_rng(3)
+    X, y = random.poisson(0.5, size=(80, 30)).astype(float), random.integers(0, 3, 80)
+    problem = Problem(X, y, loss="exponential")
+    alone = problem.solve(Blankout(q=0.3), 1e-2)
+    far = replace(alone, coef=30.0 * random.normal(size=alone.coef.shape))
+    led_astray = problem.solve(Blankout(q=0.3), 1e-2, start=far)
+    assert led_astray.n_iter == alone.n_iter
+    near = problem.solve(Blankout(q=0.3), 1e-2, start=alone)
+    assert near.n_iter < alone.n_iter
