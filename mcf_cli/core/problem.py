@@ -142,7 +142,11 @@ class Problem:
         corruption = self._checked(corruption)
         objective = self._objective(corruption, l2)
         if self.loss_name == "quadratic":
-            outcome = self._system(corruption).solve(corruption, l2, method)
+            system = self._system(corruption)
+            outcome = system.solve(corruption, l2, method)
+            zero, limit = system.without_weights
+            if not objective.value(outcome.W, outcome.b) <= limit * (1.0 + 1e-12):
+                outcome = zero
         else:
             W, b = np.zeros(objective.shape), np.zeros(objective.shape[1])
             if start is not None and objective.value(start.coef.T, start.intercept) < objective.value(W, b):

@@ -211,6 +211,14 @@ class QuadraticSystem:
         self.y_mean = weights @ Y if fit_intercept else np.zeros(Y.shape[1])
         self.moment = np.asarray(X.T @ (weights[:, None] * (Y - self.y_mean)))
 
+    @property
+    def without_weights(self) -> tuple[Outcome, float]:
+        """Zero weights and the best biases, with their objective: what a system beyond repair ends with."""
+        W = np.zeros((self.X.shape[1], self.Y.shape[1]))
+        message = "singular to working precision: scale the data or raise l2"
+        objective = float(self.weights @ ((self.Y - self.y_mean) ** 2).sum(axis=1))
+        return Outcome(W, self.y_mean.copy(), 0, False, message), objective
+
     @cached_property
     def gram(self) -> Array:
         """X' diag(weights) X, D x D. Dense chunks of rows go through BLAS unless X is very sparse."""
