@@ -74,6 +74,7 @@ class GridEntry(Levels):
     multiclass: MulticlassForms | None = None
     penalty: Penalties = Field(["l2"])
     clip: Annotated[Number, Field(gt=0)] | None = None
+    only_on: list[str] | None = None  # the data sets that these methods are for; all of them by default
 
     @model_validator(mode="after")
     def _possible(self) -> "GridEntry":

@@ -227,6 +227,7 @@ def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
             chosen,
         )
         for entry in config.grid
+        if entry.only_on is None or about.name in entry.only_on
         for variant in part.variants
         for method, chosen in methods(entry, part.select, about.n_classes)
     ]
