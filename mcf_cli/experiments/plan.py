@@ -112,6 +112,7 @@ def make_plan(loaded: LoadedConfig) -> Plan:
     config = loaded.config
     if config.evaluation.protocol == "bounds":
         return Plan(config, profile=loaded.profile)
+    _check_names(loaded)
     notices: list[str] = []
     parts: dict[str, Part] = {}
     for index, entry in enumerate(config.datasets):
@@ -123,6 +124,17 @@ def make_plan(loaded: LoadedConfig) -> Plan:
         select = _own_selection(loaded, index, entry)
         parts[about.sha256] = Part(about, reference, _variants(config, dataset, notices), select)
     return Plan(config, list(parts.values()), notices, loaded.profile)
+
+
+def _check_names(loaded: LoadedConfig) -> None:
+    """A misspelt name would leave its methods out in silence."""
+    known = {*datasets.names(), *(entry.name for entry in loaded.config.datasets)}
+    for position, entry in enumerate(loaded.config.grid):
+        for name in entry.only_on or ():
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f" (did you mean {close[0]}?)" if close else ""
+                raise loaded.error(["grid", position, "only_on"], f"{name} is no data set{hint}")
 
 
 def _own_selection(loaded: LoadedConfig, index: int, entry: DataEntry) -> Select:

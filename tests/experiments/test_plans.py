@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.run import run_plan, stored_outcome
@@ -13,6 +14,13 @@ from tiny import Recorder, tiny_plan
 PLANS = {
     "split": {"repeats": 3},
     "own selection": {"datasets": [{"name": "builtin-digits", "select": {"q": [0.3]}}, "builtin-splice"]},
+    "some sets only": {
+        "datasets": ["builtin-digits", "builtin-splice"],
+        "grid": [
+            {"loss": "quadratic"},
+            {"loss": "exponential", "only_on": ["builtin-splice"]},
+        ],
+    },
     "learning curve": {
         "evaluation": {"protocol": "learning-curve", "sizes": [20, 10**6], "test": 50},
         "repeats": 2,
@@ -39,6 +47,20 @@ def test_a_key_is_the_hash_of_all_parameters(changes):
     """The quick way to the keys of many repeats gives what hashing each trial alone gives."""
     for trial in tiny_plan(**changes).trials:
         assert trial.key == replace(trial).key
+
+
+def test_a_grid_entry_may_be_for_some_data_sets_only():
+    trials = tiny_plan(**PLANS["some sets only"]).trials
+    assert {(trial.params["dataset"], trial.params["method"]["loss"]) for trial in trials} == {
+        ("builtin-digits", "quadratic"),
+        ("builtin-splice", "quadratic"),
+        ("builtin-splice", "exponential"),
+    }
+
+
+def test_a_misspelt_data_set_in_the_grid_is_named():
+    with pytest.raises(McfError, match="builtin-splce is no data set .did you mean builtin-splice"):
+        tiny_plan(grid=[{"loss": "quadratic", "only_on": ["builtin-splce"]}])
 
 
 def test_a_plan_kept_as_a_list_of_trials_is_still_read(tmp_path):
