@@ -59,7 +59,7 @@ def test_a_grid_entry_may_be_for_some_data_sets_only():
 
 
 def test_a_misspelt_data_set_in_the_grid_is_named():
-    with pytest.raises(McfError, match="builtin-splce is no data set .did you mean builtin-splice"):
+    with pytest.raises(McfError, match=r"builtin-splce is no data set .did you mean builtin-splice"):
         tiny_plan(grid=[{"loss": "quadratic", "only_on": ["builtin-splce"]}])
 
 
