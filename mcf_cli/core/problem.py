@@ -144,8 +144,8 @@ class Problem:
         if self.loss_name == "quadratic":
             system = self._system(corruption)
             outcome = system.solve(corruption, l2, method)
-            zero, limit = system.without_weights
-            if not objective.value(outcome.W, outcome.b) <= limit * (1.0 + 1e-12):
+            zero, value_there = system.without_weights
+            if not objective.value(outcome.W, outcome.b) <= value_there * (1.0 + 1e-12):
                 outcome = zero
         else:
             W, b = np.zeros(objective.shape), np.zeros(objective.shape[1])
