@@ -223,7 +223,7 @@ class QuadraticSystem:
     def gram(self) -> Array:
         """X' diag(weights) X, D x D. Dense chunks of rows go through BLAS unless X is very sparse."""
         X, D = self.X, self.X.shape[1]
-        if sp.issparse(X) and X.nnz < 0.02 * X.shape[0] * D:
+        if sp.issparse(X) and X.nnz < 0.1 * X.shape[0] * D:
             return (X.T @ X.multiply(self.weights[:, None])).toarray()
         total = np.zeros((D, D))
         for start in range(0, X.shape[0], 2048):
