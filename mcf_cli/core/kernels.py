@@ -97,7 +97,7 @@ def blankout_sums(
 
 def transposed_product(A: sp.csr_matrix, x: Array) -> Array:
     """A' x for a vector x."""
-    loops = compiled(A.nnz)
+    loops = compiled(A.nnz, _WORTH_SHARING)
     if loops is None or A.indices.dtype.itemsize != 4:
         return A.T @ x
     y = np.empty(A.shape[1])
@@ -117,17 +117,17 @@ def exponential(t: Array) -> Array:
     return value
 
 
-def compiled(size: int) -> Any:
+def compiled(size: int, enough: int = _WORTH_COMPILING) -> Any:
     """The compiled loops; None without numba, where it is switched off (MCF_NUMBA=0), or for little work."""
-    return _loops() if size >= _WORTH_COMPILING and os.environ.get("MCF_NUMBA", "1") != "0" else None
+    return _loops() if size >= enough and os.environ.get("MCF_NUMBA", "1") != "0" else None
 
 
 @cache
 def _loops() -> Any:
-    """The first call ever compiles (seconds); the result is kept on disk."""
+    """The first call ever compiles (seconds); the result is kept on disk. What cannot be loaded is not there."""
     try:
         from mcf_cli.core import compiled as loops
-    except ImportError:
+    except (ImportError, OSError, MemoryError):
         return None
     return loops
 
