@@ -21,8 +21,8 @@ demo: $(VENV)/ready  ## every paper item on built-in data, with the report: abou
 	$(BIN)/mcf reproduce --profile smoke --jobs 0 --out results/demo
 	$(BIN)/mcf report --out results/demo
 
-test: $(VENV)/ready  ## run the test suite
-	$(BIN)/python -m pytest
+test: $(VENV)/ready  ## run the test suite, two files at a time
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-faults: $(VENV)/ready  ## kill, starve and damage real runs: part of `make test`, about two minutes
 	$(BIN)/python -m pytest tests/faults
