@@ -49,7 +49,8 @@ def judged(tmp_path, claim, items, **more):
     for name, (rows, options) in items.items():
         made_up_results.write_item(tmp_path, name, rows, **options)
     content = yaml.safe_load(FILE.read_text())
-    content |= {"claims": [{"id": "it", "place": "Section 1", "quote": "so", "paper": "so", **claim}], **more}
+    one = {"id": "it", "place": "Section 1", "quote": "so", "paper": "so", **claim}
+    content |= {"claims": [one], "reasons": {}, **more}
     found = judging.Claims.model_validate(content)
     return judging.judge_all(found, read_results(tmp_path))[0]
 
