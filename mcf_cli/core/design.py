@@ -426,7 +426,7 @@ def _used(indices: Array, width: int) -> tuple[Array | None, Array]:
     held = np.zeros(width, dtype=bool)
     held[indices] = True
     number = np.cumsum(held, dtype=np.int32) - 1
-    return (None if 4 * held.sum() > width else np.flatnonzero(held)), number
+    return (None if 4 * held.sum() > 3 * width else np.flatnonzero(held)), number
 
 
 def _groups(labels: Array | None) -> list[tuple[Array | slice, int | None]]:

@@ -8,6 +8,7 @@ Every logistic variant is on the scale of log(1 + e^{-y w.x}). `objective` adds 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from mcf_cli.core.design import Block, Expanded, row_sum
 from mcf_cli.core.families import Array, guarded_exp
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
+Derivatives = tuple[Array, Array, "BlockHessian"]  # gradients in W and in b, second derivative
 
 
 class Loss(ABC):
@@ -166,17 +168,21 @@ class MarginLoss(Loss):
             return self.from_margins(row_sum(G)[None], batch.block.label)[0]
         return self.unlift(np.bincount(batch.target, G[:, 0], self.n_classes)[:, None])[0]
 
-    def expand(self, batch: Batch, W: Array, b: Array) -> tuple[BlockResult, BlockHessian]:
-        """As `on_block`, with what second-order products need."""
+    def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
+        """The value, and both derivatives for the asking: a step that is not taken needs its value alone."""
         y = batch.block.label
         sums = Expanded(batch.block, self.margins(W, y))
         value, G = self.phi(batch, sums.total + self._biases(batch, b))
-        stiffness = self.stiffness(G) * batch.column
-        gradient, bend, squares = sums.derivatives(G * batch.column, stiffness)
-        squares += bend
-        hessian = BlockHessian(self, batch, sums, G, bend, self.squares_from_margins(squares, y), stiffness)
-        g_b = self._to_biases(batch, G * batch.column)
-        return (float(batch.weight @ value), self.from_margins(gradient, y), g_b), hessian
+
+        def derivatives() -> Derivatives:
+            stiffness = self.stiffness(G) * batch.column
+            gradient, bend, squares = sums.derivatives(G * batch.column, stiffness)
+            squares += bend
+            diagonal = self.squares_from_margins(squares, y)
+            hessian = BlockHessian(self, batch, sums, G, bend, diagonal, stiffness)
+            return self.from_margins(gradient, y), self._to_biases(batch, G * batch.column), hessian
+
+        return float(batch.weight @ value), derivatives
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,28 +26,36 @@ class Objective:
         """Value, gradient in W (D x C) and gradient in b (C)."""
         settled, V = self.loss.settle(self.batches, W, b), self.loss.lift(W)
 
-        def on_block(batch: Batch) -> tuple[Array | slice, BlockResult]:
-            return batch.block.columns, self.loss.on_block(batch, _of(batch, V), b, settled)
+        def on_block(batch: Batch) -> BlockResult:
+            return self.loss.on_block(batch, _of(batch, V), b, settled)
 
-        return self._total(a_few_at_a_time(on_block, self.batches), W, b)
+        value, total = 0.0, _Sum(self)
+        for batch, (share, *gradients) in zip(
+            self.batches, a_few_at_a_time(on_block, self.batches), strict=True
+        ):
+            value += share
+            total.add(batch, *gradients)
+        return value + self._beside(W, b), *total.gradient(W)
 
     def value(self, W: Array, b: Array) -> float:
         """The value alone."""
         return self.loss_gradient(W, b)[0]
 
-    def expand(self, W: Array, b: Array) -> tuple[float, Array, Array, Hessian]:
-        """As `loss_gradient`, with the second derivative."""
+    def expand(self, W: Array, b: Array) -> tuple[float, Callable[[], tuple[Array, Array, Hessian]]]:
+        """The value, and for the asking the gradients in W and b and the second derivative."""
         assert isinstance(self.loss, MarginLoss)
-        loss, hessians, V = self.loss, [], self.loss.lift(W)
+        loss, V = self.loss, self.loss.lift(W)
+        expanded = list(a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches))
 
-        def blocks() -> Iterator[tuple[Array | slice, BlockResult]]:
-            expanded = a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches)
-            for batch, (result, hessian) in zip(self.batches, expanded, strict=True):
+        def derivatives() -> tuple[Array, Array, Hessian]:
+            total, hessians = _Sum(self), []
+            made = a_few_at_a_time(lambda pending: pending[1](), expanded)
+            for batch, (g_V, g_b, hessian) in zip(self.batches, made, strict=True):
+                total.add(batch, g_V, g_b)
                 hessians.append(hessian)
-                yield batch.block.columns, result
+            return *total.gradient(W), Hessian(loss, hessians, self.l2, self.shape)
 
-        total = self._total(blocks(), W, b)
-        return *total, Hessian(loss, hessians, self.l2, self.shape)
+        return sum(value for value, _ in expanded) + self._beside(W, b), derivatives
 
     @property
     def has_hessian(self) -> bool:
@@ -57,26 +65,37 @@ class Objective:
         families = (family for batch in self.batches for _, family in batch.block.parts)
         return not any(family.couples_features for family in families)
 
-    def _total(
-        self, blocks: Iterator[tuple[Array | slice, BlockResult]], W: Array, b: Array
-    ) -> tuple[float, Array, Array]:
-        """The sum over the blocks, with the terms that belong to no block."""
-        value, g_V, g_b = 0.0, None, np.zeros_like(b)
-        for columns, (v, share, share_b) in blocks:
-            g_V = _added(g_V, share, columns, self.lifted_shape)
-            value += v
-            g_b += share_b
-        assert g_V is not None
-        g_W = self.loss.unlift(g_V)
+    def _beside(self, W: Array, b: Array) -> float:
+        """The value of the terms that belong to no block."""
+        value = self.l2 * float(np.vdot(W, W)) if self.l2 else 0.0
         if self.class_means is not None:
-            means, weights = self.class_means[:-1], self.class_means[-1]
-            value -= float(np.vdot(means, W)) + float(weights @ b)
-            g_W -= means
-            g_b -= weights
-        if self.l2:
-            value += self.l2 * float(np.vdot(W, W))
-            g_W += (2.0 * self.l2) * W
-        return value, g_W, g_b
+            value -= float(np.vdot(self.class_means[:-1], W)) + float(self.class_means[-1] @ b)
+        return value
+
+
+class _Sum:
+    """The gradient of an objective as its blocks come in."""
+
+    def __init__(self, objective: Objective):
+        self.objective = objective
+        self.g_V: Array | None = None
+        self.g_b: Array = np.zeros(())
+
+    def add(self, batch: Batch, g_V: Array, g_b: Array) -> None:
+        self.g_V = _added(self.g_V, g_V, batch.block.columns, self.objective.lifted_shape)
+        self.g_b = self.g_b + g_b
+
+    def gradient(self, W: Array) -> tuple[Array, Array]:
+        """With the terms that belong to no block."""
+        objective = self.objective
+        assert self.g_V is not None
+        g_W = objective.loss.unlift(self.g_V)
+        if objective.class_means is not None:
+            g_W -= objective.class_means[:-1]
+            self.g_b -= objective.class_means[-1]
+        if objective.l2:
+            g_W += (2.0 * objective.l2) * W
+        return g_W, self.g_b
 
 
 class Hessian:

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from mcf_cli.core.families import Array, Corruption, column_sums
 from mcf_cli.core.kernels import transposed_product
-from mcf_cli.core.objective import Objective
+from mcf_cli.core.objective import Hessian, Objective
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,20 @@ class _Model:
 
     def __init__(self, objective: Objective, point: Array, fit_intercept: bool):
         self.fit_intercept = fit_intercept
-        self.value, g_W, g_b, self.hessian = objective.expand(point[:-1], point[-1])
-        self.gradient = self._stacked(g_W, g_b)
+        self.value, self._derivatives = objective.expand(point[:-1], point[-1])
+
+    @cached_property
+    def _gradient_and_hessian(self) -> tuple[Array, Hessian]:
+        g_W, g_b, hessian = self._derivatives()
+        return self._stacked(g_W, g_b), hessian
+
+    @property
+    def gradient(self) -> Array:
+        return self._gradient_and_hessian[0]
+
+    @property
+    def hessian(self) -> Hessian:
+        return self._gradient_and_hessian[1]
 
     def _stacked(self, of_W: Array, of_b: Array) -> Array:
         return np.vstack([of_W, of_b if self.fit_intercept else np.zeros_like(of_b)])
