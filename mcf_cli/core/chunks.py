@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from mcf_cli.core.corruptions import resolve
 from mcf_cli.core.design import Block, Part
 from mcf_cli.core.families import Array, Corruption, Pairs, column_sums
-from mcf_cli.core.losses import Batch
+from mcf_cli.core.lossbase import Batch
 from mcf_cli.core.objective import Objective
 from mcf_cli.core.problem import Problem, Solution
 from mcf_cli.core.solvers import Outcome, lbfgs

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcf_cli.core.families import Array
 from mcf_cli.core.kernels import a_few_at_a_time
-from mcf_cli.core.losses import Batch, BlockHessian, BlockResult, Loss, MarginLoss
+from mcf_cli.core.lossbase import Batch, BlockHessian, BlockResult, Loss, MarginLoss
 
 
 class Objective:

@@ -12,7 +12,8 @@ from scipy.special import expit, softmax
 from mcf_cli.core.corruptions import Gaussian
 from mcf_cli.core.design import CodeBook, Design
 from mcf_cli.core.families import Array, Coded, Corruption, Identity
-from mcf_cli.core.losses import Batch, PairwiseJensen
+from mcf_cli.core.lossbase import Batch
+from mcf_cli.core.losses import PairwiseJensen
 
 _ENUMERABLE = 10  # corrupted entries of an example that are summed over exactly
 _QUADRATURE = 64  # Gauss-Hermite nodes

@@ -21,7 +21,8 @@ from mcf_cli.core.corruptions import resolve
 from mcf_cli.core.design import CodeBook, Design, structure
 from mcf_cli.core.families import Array, Corruption, Identity, column_sums
 from mcf_cli.core.leave_one_out import leave_one_out
-from mcf_cli.core.losses import Batch, Loss, PairwiseJensen, SharedJensen, make_loss
+from mcf_cli.core.lossbase import Batch, Loss
+from mcf_cli.core.losses import PairwiseJensen, SharedJensen, make_loss
 from mcf_cli.core.objective import Objective
 from mcf_cli.core.solvers import QuadraticSystem, lbfgs, newton
 
