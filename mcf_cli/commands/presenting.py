@@ -45,14 +45,18 @@ def _write_table(outcome: Outcome, rows: pd.DataFrame, to_screen: bool) -> None:
 
 
 def _write_figure(outcome: Outcome, rows: pd.DataFrame) -> None:
-    from mcf_cli.reporting import figures
+    from mcf_cli.reporting import figures, tables
 
     config = outcome.plan.config
     if config.evaluation.protocol in ("cost", "loo"):
         return
     number = config.paper.figure if config.paper else None
     kind = figures.FIGURES.get(number) or figures.kind_of(rows)
-    options = {"digit": sample_image(outcome.plan)} if kind is figures.FIGURES[9] else {}
+    options: dict[str, Any] = {}
+    if kind is figures.FIGURES[9]:
+        options["digit"] = sample_image(outcome.plan)
+    elif kind is figures.methods and config.paper and config.paper.table == 3:
+        options["published"] = tables.PAPER_TABLE3
     figure = figures.draw(rows, number, warning=outcome.partial or "", **options)
     figures.save(figure, outcome.folder / "figure")
 

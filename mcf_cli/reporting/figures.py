@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from mcf_cli.reporting import panels as part
 from mcf_cli.reporting.comparisons import plain_rows
@@ -44,6 +45,7 @@ from mcf_cli.reporting.style import (
 )
 
 __all__ = ["FIGURES", "draw", "kind_of", "save"]
+PAPER_MARKER = {"linestyle": "", "marker": "x", "color": BLACK, "markersize": 6, "zorder": 3}
 LIMIT_MARKER = {"linestyle": "", "markersize": 11, "markeredgecolor": BLACK}
 
 
@@ -299,8 +301,11 @@ def sweep(rows: pd.DataFrame) -> Figure:
 
 
 @part.styled
-def methods(rows: pd.DataFrame) -> Figure:
-    """When nothing varies but the method: one error a method, the best at the top."""
+def methods(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | None = None) -> Figure:
+    """When nothing varies but the method: one error a method, the best at the top.
+
+    ``published``: per corruption and loss the paper's error in per cent, a cross beside ours on real data.
+    """
     frame = tidy(rows)
     pairs = datasets_in(frame)
     tallest = max((of_dataset(frame, pair)["method"].nunique() for pair in pairs), default=1)
@@ -313,10 +318,15 @@ def methods(rows: pd.DataFrame) -> Figure:
             look = loss_look(line["curve"], _family(line["corruption"]))
             point = {**look.options(), "linestyle": "", "capsize": 2, "markersize": 6}
             axes.errorbar(part.PERCENT * line["mean"], place, xerr=part.PERCENT * line["se"], **point)
+            theirs = (published or {}).get(line["corruption"], {}).get(line["curve"].removesuffix(" shared"))
+            if theirs is not None and pair[1] == "real":
+                axes.plot(theirs, place, **PAPER_MARKER)
         axes.set_yticks(range(len(table)), table["method"])
         deleted = here["deletion"].dropna().unique()
         part.title(axes, pair, f"{100 * deleted[0]:g}% deleted" if len(deleted) == 1 else "")
         axes.set_xlabel("Test error (%)")
+    if published:
+        part.legend_below(figure, [Line2D([], [], **PAPER_MARKER, label="the paper's number")])
     return figure
 
 
@@ -353,7 +363,7 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
         return fig7_surrogates
     if frame["fold"].notna().any() and frame["q"].nunique() > 1:
         return fig8_splice
-    if frame["q"].nunique() > 1 and frame["deletion"].isna().all():
+    if varying(frame) == "q" and frame["deletion"].isna().all():
         return fig3_q_sweep
     return sweep if varying(frame) else methods
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from mcf_cli.reporting import figures, measurements
 from mcf_cli.reporting.captions import caption
 from mcf_cli.reporting.figures import draw, kind_of, save
+from mcf_cli.reporting.tables import PAPER_TABLE3
 
 TWO = made_up.AMAZON[:2]
 BY_FIGURE = {
@@ -180,3 +181,15 @@ def test_the_leave_one_out_figure_draws_both_formulas_and_the_truth():
     refitted, exact, paper = drawn_points(figure.axes[0])
     np.testing.assert_allclose(refitted, exact)
     assert (paper[:, 1] < exact[:, 1]).all()
+
+
+@pytest.mark.parametrize(("source", "crosses"), [("real", [29.4, 30.0, 32.5]), ("built-in", [])])
+def test_the_papers_numbers_are_crosses_beside_ours_on_real_data_only(source, crosses):
+    rows = made_up.cifar(source)
+    axes = draw(rows[rows["loss"] == "logistic"], published=PAPER_TABLE3).axes[0]
+    assert sorted(line.get_xdata()[0] for line in axes.lines if line.get_marker() == "x") == crosses
+
+
+def test_a_chosen_level_is_no_axis():
+    rows = made_up.cifar().assign(q=[np.nan] * 6 + [0.2, 0.5, 0.8])
+    assert kind_of(rows) is figures.methods
