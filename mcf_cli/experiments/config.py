@@ -75,6 +75,7 @@ class GridEntry(Levels):
     penalty: Penalties = Field(["l2"])
     clip: Annotated[Number, Field(gt=0)] | None = None
     only_on: list[str] | None = None  # the data sets that these methods are for; all of them by default
+    up_to: Annotated[int, Field(ge=1)] | None = None  # the largest training set of a learning curve
 
     @model_validator(mode="after")
     def _possible(self) -> "GridEntry":

@@ -112,7 +112,7 @@ def make_plan(loaded: LoadedConfig) -> Plan:
     config = loaded.config
     if config.evaluation.protocol == "bounds":
         return Plan(config, profile=loaded.profile)
-    _check_names(loaded)
+    _check_limits(loaded)
     notices: list[str] = []
     parts: dict[str, Part] = {}
     for index, entry in enumerate(config.datasets):
@@ -126,8 +126,8 @@ def make_plan(loaded: LoadedConfig) -> Plan:
     return Plan(config, list(parts.values()), notices, loaded.profile)
 
 
-def _check_names(loaded: LoadedConfig) -> None:
-    """A misspelt name would leave its methods out in silence."""
+def _check_limits(loaded: LoadedConfig) -> None:
+    """What a grid entry is limited to must exist: a misspelt name would leave its methods out in silence."""
     known = {*datasets.names(), *(entry.name for entry in loaded.config.datasets)}
     for position, entry in enumerate(loaded.config.grid):
         for name in entry.only_on or ():
@@ -135,6 +135,8 @@ def _check_names(loaded: LoadedConfig) -> None:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f" (did you mean {close[0]}?)" if close else ""
                 raise loaded.error(["grid", position, "only_on"], f"{name} is no data set{hint}")
+        if entry.up_to is not None and loaded.config.evaluation.protocol != "learning-curve":
+            raise loaded.error(["grid", position, "up_to"], "only a learning curve has sizes to limit")
 
 
 def _own_selection(loaded: LoadedConfig, index: int, entry: DataEntry) -> Select:
@@ -241,6 +243,7 @@ def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
         for entry in config.grid
         if entry.only_on is None or about.name in entry.only_on
         for variant in part.variants
+        if entry.up_to is None or variant["train_size"] <= entry.up_to
         for method, chosen in methods(entry, part.select, about.n_classes)
     ]
     return (each.trial(repeat) for repeat in range(config.repeats) for each in repeated)

@@ -58,6 +58,19 @@ def test_a_grid_entry_may_be_for_some_data_sets_only():
     }
 
 
+def test_a_grid_entry_may_be_for_small_training_sets_only():
+    entries = [{"loss": "quadratic"}, {"loss": "exponential", "up_to": 20}]
+    curve = {"protocol": "learning-curve", "sizes": [20, 40], "test": 50}
+    trials = tiny_plan(evaluation=curve, grid=entries).trials
+    assert {(trial.params["train_size"], trial.params["method"]["loss"]) for trial in trials} == {
+        (20, "quadratic"),
+        (40, "quadratic"),
+        (20, "exponential"),
+    }
+    with pytest.raises(McfError, match="only a learning curve has sizes to limit"):
+        tiny_plan(grid=entries)
+
+
 def test_a_misspelt_data_set_in_the_grid_is_named():
     with pytest.raises(McfError, match=r"builtin-splce is no data set .did you mean builtin-splice"):
         tiny_plan(grid=[{"loss": "quadratic", "only_on": ["builtin-splce"]}])
