@@ -82,7 +82,7 @@ def spoilt(name: str, number: int, changes: list[Change], packed: bool) -> bytes
 
 
 class Hang(BaseException):
-    """The alarm went off."""
+    """The time was up."""
 
 
 @contextlib.contextmanager
@@ -90,21 +90,21 @@ def _limits() -> Iterator[None]:
     """Little memory and little time. What is limited is the process: the old limits come back afterwards."""
 
     def stop(*_: object) -> None:
-        raise Hang(f"still reading after {LONGEST} s")
+        raise Hang(f"still reading after {LONGEST} s of work")
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = (
         int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else None
     )
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)  # the time of this process: others may be busy
     try:
         if pages is not None:
             resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, hard))
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
