@@ -126,7 +126,7 @@ def fits(shape: Shape, l2: float = 1e-4, tol: float = 1e-4) -> dict[str, float]:
     times["scikit-learn"] = time.perf_counter() - start
     times["scikit-learn, iterations"] = int(np.max(plain.n_iter_))
     corruption, steepest = Blankout(q=0.5), np.inf
-    judge = Problem(shape.X, shape.y, multiclass=form)
+    judge = Problem(shape.X, np.unique(shape.y, return_inverse=True)[1], multiclass=form)
     for own in np.geomspace(1.0, tol, 9):
         model = MCFClassifier(corruption=corruption, l2=l2, multiclass=form, tol=own, max_iter=1000)
         start = time.perf_counter()

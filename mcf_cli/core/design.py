@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.core.families import Array, Corruption, Expansion, Pairs, Pullback, squared
+from mcf_cli.core.families import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
 from mcf_cli.core.kernels import a_few_at_a_time, in_threads, transposed_product
 
 _CACHE = 1 << 20  # bytes: a table larger than this is walked in order, by columns, instead of at random
@@ -338,9 +338,12 @@ class Design:
         self.n_features = X.shape[1]
         self._layout: list[tuple[Array | slice, int | None, list[tuple[Part, Array | None]]]] = []
         sources = [_source(X, columns, family, codes) for columns, family in corruption.split(X.shape[1])]
+        scratch = Scratch()
         for rows, label in _groups(labels):
             for chunk in _chunks(rows, X.shape[0], sources, width, entrywise):
-                self._layout.append((chunk, label, [source.part(chunk, width) for source in sources]))
+                self._layout.append(
+                    (chunk, label, [source.part(chunk, width, scratch) for source in sources])
+                )
 
     def blocks(self, corruption: Corruption) -> list[Block]:
         """The blocks with the corruption's current parameters."""
@@ -384,7 +387,7 @@ class _Source:
         stored = self.matrix.nnz if sp.issparse(self.matrix) and self.compress else np.prod(self.matrix.shape)
         return stored / self.matrix.shape[0]
 
-    def part(self, rows: Array | slice, width: int) -> tuple[Part, Array | None]:
+    def part(self, rows: Array | slice, width: int, scratch: Scratch) -> tuple[Part, Array | None]:
         """This part on some rows, and which of its columns the block uses (None: all)."""
         whole = isinstance(rows, slice)
         if self.code is None:
@@ -402,7 +405,7 @@ class _Source:
         feature = code.feature if used is None else number[code.feature]
         shape = (self.width if used is None else len(used), len(feature))
         scatter = sp.csr_matrix((np.ones(len(feature)), (feature, np.arange(len(feature)))), shape=shape)
-        pairs = Pairs(feature, code.value, scatter)
+        pairs = Pairs(feature, code.value, scatter, scratch)
         return Part(self._outer(used), _pieces(code.Z, width), pairs), used
 
     def _outer(self, used: Array | None) -> Array | slice:
@@ -460,5 +463,5 @@ def _pieces(Z: sp.csr_matrix, width: int) -> list[Any]:
     by_columns = table_bytes > _CACHE
     wanted = max(4, 8 * width * Z.shape[0] // _CACHE) if by_columns else 4
     edges = np.linspace(0, Z.shape[0], min(wanted, most, 16) + 1).astype(int)
-    pieces = [Z[start:end] for start, end in itertools.pairwise(edges)]
-    return [piece.tocsc() for piece in pieces] if by_columns else pieces
+    cuts = (Z[start:end] for start, end in itertools.pairwise(edges))
+    return [piece.tocsc() if by_columns else piece for piece in cuts]

@@ -13,6 +13,7 @@ Mean and variance are polynomials in x for every family but `Multinomial`, whose
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -53,6 +54,17 @@ def column_sums(X: Any, weights: Array, power: int = 1) -> Array:
     return np.asarray((squared(X) if power == 2 else X).T @ weights).ravel()
 
 
+class Scratch(threading.local):
+    """Room for one table a thread, which the tables of all blocks of a design take turns in."""
+
+    room: Array = np.empty(0)
+
+    def table(self, rows: int, width: int) -> Array:
+        if len(self.room) < rows * width:
+            self.room = np.empty(rows * width)
+        return self.room[: rows * width].reshape(rows, width)
+
+
 @dataclass(frozen=True)
 class Pairs:
     """The distinct (feature, value) pairs that a table has a row for. Features are local column numbers."""
@@ -60,7 +72,8 @@ class Pairs:
     feature: Array
     value: Array
     scatter: sp.csr_matrix  # features x pairs, ones: adds up what belongs to a feature
-    _scratch: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+    scratch: Scratch = field(default_factory=Scratch, repr=False)
+    _slopes: dict[int, Array] = field(default_factory=dict, repr=False)
 
     def to_features(self, rows: Array) -> Array:
         """What belongs to a feature, added up."""
@@ -69,11 +82,13 @@ class Pairs:
         return np.bincount(self.feature, rows[:, 0], self.scatter.shape[0])[:, None]
 
     def buffers(self, width: int) -> tuple[Array, Array]:
-        """Two U x width arrays, the same ones in every evaluation: fresh memory would cost as much as the table."""
-        if width not in self._scratch:
-            shape = (len(self.feature), width)
-            self._scratch[width] = np.empty(shape), np.empty(shape)
-        return self._scratch[width]
+        """For a table until the next block's is made, and for its slope until this one is evaluated again.
+
+        Fresh memory would cost as much as the table.
+        """
+        if width not in self._slopes:
+            self._slopes[width] = np.empty((len(self.feature), width))
+        return self.scratch.table(len(self.feature), width), self._slopes[width]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from mcf_cli.core.design import Block, Expanded, row_sum
 from mcf_cli.core.families import Array
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
-Derivatives = tuple[Array, Array, "BlockHessian"]  # gradients in W and in b, second derivative
+Derivatives = tuple[
+    Array, Array, Array, "BlockHessian"
+]  # gradients in W and b; second derivative: diagonal, all
 
 
 class Loss(ABC):
@@ -161,23 +163,22 @@ class MarginLoss(Loss):
             stiffness = self.stiffness(G) * batch.column
             gradient, bend, squares = sums.derivatives(G * batch.column, stiffness)
             squares += bend
+            g_W, g_b = self.from_margins(gradient, y), self._to_biases(batch, G * batch.column)
             diagonal = self.squares_from_margins(squares, y)
-            hessian = BlockHessian(self, batch, sums, G, bend, diagonal, stiffness)
-            return self.from_margins(gradient, y), self._to_biases(batch, G * batch.column), hessian
+            return g_W, g_b, diagonal, BlockHessian(self, batch, sums, G, bend, stiffness)
 
         return float(batch.weight @ value), derivatives
 
 
 @dataclass(frozen=True)
 class BlockHessian:
-    """The second derivative of a block's loss at one point: its diagonal, and products with it."""
+    """The second derivative of a block's loss at one point."""
 
     loss: MarginLoss
     batch: Batch
     sums: Expanded
     G: Array
     bend: Array  # sum_n G_n kappa'', like T
-    diagonal: Array
     stiffness: Array
 
     def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:

@@ -48,12 +48,14 @@ class Objective:
         expanded = list(a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches))
 
         def derivatives() -> tuple[Array, Array, Hessian]:
-            total, hessians = _Sum(self), []
+            total, diagonal, hessians = _Sum(self), None, []
             made = a_few_at_a_time(lambda pending: pending[1](), expanded)
-            for batch, (g_V, g_b, hessian) in zip(self.batches, made, strict=True):
+            for batch, (g_V, g_b, share, hessian) in zip(self.batches, made, strict=True):
                 total.add(batch, g_V, g_b)
+                diagonal = _added(diagonal, share, batch.block.columns, self.lifted_shape)
                 hessians.append(hessian)
-            return *total.gradient(W), Hessian(loss, hessians, self.l2, self.shape)
+            assert diagonal is not None
+            return *total.gradient(W), Hessian(loss, hessians, diagonal, self.l2)
 
         return sum(value for value, _ in expanded) + self._beside(W, b), derivatives
 
@@ -101,8 +103,9 @@ class _Sum:
 class Hessian:
     """The second derivative of an objective at one point, until the objective is evaluated again."""
 
-    def __init__(self, loss: MarginLoss, blocks: list[BlockHessian], l2: float, shape: tuple[int, int]):
-        self.loss, self.blocks, self.l2, self.shape = loss, blocks, l2, shape
+    def __init__(self, loss: MarginLoss, blocks: list[BlockHessian], diagonal: Array, l2: float):
+        self.loss, self.blocks, self.l2 = loss, blocks, l2
+        self._diagonal = diagonal  # of the blocks, in the weights that they see
 
     def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
         """Its product with a change (V, v_b) of weights and biases."""
@@ -119,14 +122,8 @@ class Hessian:
 
     def diagonal(self) -> tuple[Array, Array]:
         """An estimate of its diagonal, never below zero."""
-        K = self.loss.n_classes
-        total, total_b = None, np.zeros(self.shape[1])
-        for block in self.blocks:
-            shape = (self.shape[0] * K, 1) if self.loss.lifted else self.shape
-            total = _added(total, block.diagonal.copy(), block.batch.block.columns, shape)
-            total_b += block.bias_diagonal
-        assert total is not None
-        return np.maximum(self.loss.unlift_squares(total) + 2.0 * self.l2, 0.0), total_b
+        of_b = sum(block.bias_diagonal for block in self.blocks)
+        return np.maximum(self.loss.unlift_squares(self._diagonal) + 2.0 * self.l2, 0.0), np.asarray(of_b)
 
 
 def _of(batch: Batch, W: Array) -> Array:

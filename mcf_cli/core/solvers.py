@@ -93,7 +93,7 @@ def newton(
     gradient, in weights scaled by 1 / sqrt(curvature), exceeds tol.
     """
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
-    model = _Model(objective, point, fit_intercept)
+    model = _Model(objective, point, fit_intercept).differentiated()
     reach, first = np.inf, model.decrement
     for n_iter in range(max_iter):
         if model.steepest <= tol:
@@ -126,8 +126,12 @@ def _shortened(
     slope, share, value = float(np.vdot(model.gradient, step)), 1.0, model.value
     for _ in range(1 if rounding else 40):
         trial = _Model(objective, point + share * step, model.fit_intercept)
-        if trial.steepest < model.steepest if rounding else trial.value <= value + 1e-4 * share * slope:
-            return share, trial
+        if rounding:
+            better = trial.differentiated().steepest < model.steepest
+        else:
+            better = trial.value <= value + 1e-4 * share * slope
+        if better:
+            return share, trial.differentiated()
         excess = trial.value - value - share * slope
         share *= min(0.5, max(0.1, -0.5 * share * slope / excess)) if excess > 0.0 else 0.5
     return 0.0, None
@@ -136,30 +140,26 @@ def _shortened(
 class _Model:
     """The quadratic model of an objective at one point; weights are D rows and the biases one below them."""
 
+    gradient: Array
+    diagonal: Array
+    hessian: Hessian | None = None
+
     def __init__(self, objective: Objective, point: Array, fit_intercept: bool):
         self.fit_intercept = fit_intercept
         self.value, self._derivatives = objective.expand(point[:-1], point[-1])
 
-    @cached_property
-    def _gradient_and_hessian(self) -> tuple[Array, Hessian]:
-        g_W, g_b, hessian = self._derivatives()
-        return self._stacked(g_W, g_b), hessian
-
-    @property
-    def gradient(self) -> Array:
-        return self._gradient_and_hessian[0]
-
-    @property
-    def hessian(self) -> Hessian:
-        return self._gradient_and_hessian[1]
+    def differentiated(self) -> _Model:
+        """The same with its derivatives: a point that is not accepted does without."""
+        if self.hessian is None:
+            g_W, g_b, self.hessian = self._derivatives()
+            del self._derivatives
+            self.gradient = self._stacked(g_W, g_b)
+            diagonal = self._stacked(*self.hessian.diagonal())
+            self.diagonal = np.maximum(diagonal, max(1e-12 * diagonal.max(initial=0.0), 1e-300))
+        return self
 
     def _stacked(self, of_W: Array, of_b: Array) -> Array:
         return np.vstack([of_W, of_b if self.fit_intercept else np.zeros_like(of_b)])
-
-    @cached_property
-    def diagonal(self) -> Array:
-        diagonal = self._stacked(*self.hessian.diagonal())
-        return np.maximum(diagonal, max(1e-12 * diagonal.max(initial=0.0), 1e-300))
 
     @cached_property
     def decrement(self) -> float:
@@ -178,12 +178,14 @@ class _Model:
 
         Far from the minimum it stops where another iteration would add little to the decrease so far.
         """
+        assert self.hessian is not None
+        hessian, self.hessian = self.hessian, None  # the next model needs the room
         step, residual = np.zeros_like(self.gradient), -self.gradient
         z = residual / self.diagonal
         direction, rz = z.copy(), float(np.vdot(residual, z))
         stop, gained = precision**2 * rz, 0.0
         for n in range(1, most + 1):
-            image = self._stacked(*self.hessian.product(direction[:-1], direction[-1]))
+            image = self._stacked(*hessian.product(direction[:-1], direction[-1]))
             bend = float(np.vdot(direction, image))
             if bend <= 0.0:
                 return (step if n > 1 else z), max(gained, rz)
@@ -410,29 +412,63 @@ class _Terms:
         scaled = np.sqrt(self.system.weights)[:, None] * alpha
         return self.C.T @ np.asarray(self.system.X.T @ scaled) - np.outer(self.shift, scaled.sum(axis=0))
 
-    def conjugate_gradients(self, tol: float = 1e-8, max_iter: int = 2000) -> tuple[Array, int, bool]:
-        """Preconditioned by the diagonal, all columns at once, for diagonal R and C."""
-        diagonal = self.column_squares + self.R.diagonal()
-        M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)[:, None]
-        W = np.zeros_like(self.moment)
-        residual = self.moment.copy()
-        direction = M * residual
-        rz = np.einsum("dc,dc->c", residual, direction)
-        stop = tol**2 * rz
-        for n_iter in range(max_iter):
-            if (rz <= stop).all():
-                return W, n_iter, True
-            image = self.apply(direction)
-            curvature = np.einsum("dc,dc->c", direction, image)
-            step = np.divide(rz, curvature, out=np.zeros_like(rz), where=(curvature > 0.0) & (rz > stop))
-            W += step * direction
-            image *= step
-            residual -= image
-            z = np.multiply(M, residual, out=image)
-            rz, previous = np.einsum("dc,dc->c", residual, z), rz
-            direction *= np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0.0)
-            direction += z
-        return W, max_iter, False
+    def conjugate_gradients(self) -> tuple[Array, int, bool]:
+        """For diagonal R and C, in the smaller space: the rows' when they are fewer and R is nowhere zero."""
+        r = self.R.diagonal()
+        if self.system.X.shape[0] < len(r) and (r[self.column_squares > 1e-14] > 0.0).all():
+            return self._conjugate_gradients_of_rows(r)
+        diagonal = self.column_squares + r
+        M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)
+        return conjugate_gradients(self.apply, self.moment, M)
+
+    def _conjugate_gradients_of_rows(self, r: Array) -> tuple[Array, int, bool]:
+        """(A R^-1 A' + I) alpha = Y and W = R^-1 A' alpha: the same iterations on shorter vectors."""
+        X, u = self.system.X, np.sqrt(self.system.weights)[:, None]
+        inverse = np.divide(1.0, r, out=np.zeros_like(r), where=r > 0.0)
+        own, cross = self.scale**2 * inverse, self.scale * self.shift * inverse
+        fixed = float(self.shift @ (self.shift * inverse))
+
+        def apply(V: Array) -> Array:
+            p = u * V
+            total = p.sum(axis=0)
+            t = self._transposed(p)
+            level = np.einsum("d,dc->c", cross, t) - fixed * total
+            t *= own[:, None]
+            t -= np.outer(cross, total)
+            image = X @ t
+            image -= level
+            image *= u
+            image += V
+            return image
+
+        Y = u * (self.system.Y - self.system.y_mean)
+        alpha, n_iter, converged = conjugate_gradients(apply, Y, np.ones(len(Y)))
+        return inverse[:, None] * self.adjoint(alpha), n_iter, converged
+
+
+def conjugate_gradients(
+    apply: Callable[[Array], Array], B: Array, M: Array, tol: float = 1e-8, max_iter: int = 2000
+) -> tuple[Array, int, bool]:
+    """A^-1 B for a positive definite A, all columns at once; M is the preconditioner's diagonal."""
+    M = M[:, None]
+    solution, residual = np.zeros_like(B), B.copy()
+    direction = M * residual
+    rz = np.einsum("dc,dc->c", residual, direction)
+    stop = tol**2 * rz
+    for n_iter in range(max_iter):
+        if (rz <= stop).all():
+            return solution, n_iter, True
+        image = apply(direction)
+        curvature = np.einsum("dc,dc->c", direction, image)
+        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=(curvature > 0.0) & (rz > stop))
+        solution += step * direction
+        image *= step
+        residual -= image
+        z = np.multiply(M, residual, out=image)
+        rz, previous = np.einsum("dc,dc->c", residual, z), rz
+        direction *= np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0.0)
+        direction += z
+    return solution, max_iter, False
 
 
 def inverse_root(K: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
