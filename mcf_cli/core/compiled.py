@@ -49,6 +49,36 @@ def exponential(t: Any, value: Any) -> None:
         value[i] = _exp(max(t[i], -700.0))
 
 
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def softmax(scores: Any, lowest: float, top: Any, total: Any) -> None:
+    """Each row becomes its softmax; top is its largest score, at least `lowest`, and total what it was divided by.
+
+    A row of zeros besides, which `lowest` = 0 stands for, adds e^{-top} to the total.
+    """
+    n_rows, width = scores.shape
+    rows = max(1, _BLOCK // width)
+    for start in range(0, n_rows, rows):
+        end = min(start + rows, n_rows)
+        for i in range(start, end):
+            best = lowest
+            for j in range(width):
+                best = max(best, scores[i, j])
+            top[i] = best
+            for j in range(width):
+                scores[i, j] -= best
+        flat = scores[start:end].ravel()
+        for k in range(len(flat)):
+            flat[k] = _exp(max(flat[k], -700.0))
+        for i in range(start, end):
+            added = np.exp(-top[i]) if lowest == 0.0 else 0.0
+            for j in range(width):
+                added += scores[i, j]
+            total[i] = added
+            inverse = 1.0 / added
+            for j in range(width):
+                scores[i, j] *= inverse
+
+
 @njit(fastmath=_FAST, error_model="numpy", cache=True)
 def _softplus_sigmoid(z: Any, value: Any, rate: Any, n: int) -> None:
     """log(1 + e^z) and its derivative: the logarithm of m = 1 + e^{-|z|} by the series of the inverse hyperbolic

@@ -117,6 +117,33 @@ def exponential(t: Array) -> Array:
     return value
 
 
+def log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
+    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores.
+
+    with_zero adds a score of 0, the example's own class, that has no column.
+    """
+    loops = compiled(scores.size)
+    if loops is not None and scores.flags.c_contiguous:
+        top, total = np.empty(len(scores)), np.empty(len(scores))
+        lowest = 0.0 if with_zero else -np.finfo(float).max
+
+        def fill(rows: slice) -> None:
+            loops.softmax(scores[rows], lowest, top[rows], total[rows])
+
+        in_threads(fill, _shares(len(scores)) if scores.size >= _WORTH_SHARING else [slice(None)])
+        return np.log(total) + top, scores
+    top = scores.max(axis=1, keepdims=True)
+    if with_zero:
+        np.maximum(top, 0.0, out=top)
+    scores -= top
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=1, keepdims=True)
+    if with_zero:
+        total += np.exp(-top)
+    scores /= total
+    return (np.log(total) + top)[:, 0], scores
+
+
 def compiled(size: int, enough: int = _WORTH_COMPILING) -> Any:
     """The compiled loops; None without numba, where it is switched off (MCF_NUMBA=0), or for little work."""
     return _loops() if size >= enough and os.environ.get("MCF_NUMBA", "1") != "0" else None

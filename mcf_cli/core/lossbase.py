@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mcf_cli.core.design import Block, Expanded, row_sum
+from mcf_cli.core.design import Block, Expanded, dot, row_sum
 from mcf_cli.core.families import Array
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
@@ -141,7 +141,7 @@ class MarginLoss(Loss):
         s += self._biases(batch, b)
         value, G = self.phi(batch, s)
         G *= batch.column
-        return float(batch.weight @ value), self.from_margins(pullback(G), y), self._to_biases(batch, G)
+        return dot(batch.weight, value), self.from_margins(pullback(G), y), self._to_biases(batch, G)
 
     def _biases(self, batch: Batch, b: Array) -> Array:
         """The margins of the biases, one for all rows or one for each."""
@@ -167,7 +167,7 @@ class MarginLoss(Loss):
             diagonal = self.squares_from_margins(squares, y)
             return g_W, g_b, diagonal, BlockHessian(self, batch, sums, G, bend, stiffness)
 
-        return float(batch.weight @ value), derivatives
+        return dot(batch.weight, value), derivatives
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from scipy.special import expit, softmax
 
 from mcf_cli.core.design import row_sum
 from mcf_cli.core.families import Array, guarded_exp
+from mcf_cli.core.kernels import log_sum_exp
 from mcf_cli.core.lossbase import Batch, BlockResult, Loss, MarginLoss
 
 
@@ -87,23 +88,6 @@ class SoftmaxLoss(MarginLoss):
         return G * (1.0 - G)
 
 
-def _log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
-    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores.
-
-    with_zero adds a score of 0, the example's own class, that has no column.
-    """
-    top = scores.max(axis=1, keepdims=True)
-    if with_zero:
-        np.maximum(top, 0.0, out=top)
-    scores -= top
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=1, keepdims=True)
-    if with_zero:
-        total += np.exp(-top)
-    scores /= total
-    return (np.log(total) + top)[:, 0], scores
-
-
 class PairwiseJensen(SoftmaxLoss):
     """log sum_k e^{l_k}, l_k = sum_d kappa_d(w_dk - w_dy) + b_k - b_y: Jensen's bound, Eq. final_log for K = 2.
 
@@ -151,7 +135,7 @@ class PairwiseJensen(SoftmaxLoss):
     def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
         if self.binary:
             return np.logaddexp(0.0, s[:, 0]), expit(s)
-        return _log_sum_exp(s, with_zero=True)
+        return log_sum_exp(s, with_zero=True)
 
 
 class SharedJensen(SoftmaxLoss):
@@ -173,7 +157,7 @@ class SharedJensen(SoftmaxLoss):
         return H
 
     def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
-        return _log_sum_exp(s)
+        return log_sum_exp(s)
 
 
 class Variational(Loss):
@@ -233,7 +217,7 @@ class Variational(Loss):
         Q = W @ q
         s, pullback = batch.block.sums("log_mgf", W @ p + lam * Q[:, None])
         mean, _ = batch.block.sums("mean", Q[:, None])
-        G = _log_sum_exp(s + b @ p)[1] * batch.weight[:, None]
+        G = log_sum_exp(s + b @ p)[1] * batch.weight[:, None]
         return float(Q @ pullback(G).sum(axis=1) - batch.weight @ mean[:, 0])
 
     def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
@@ -254,7 +238,7 @@ class Variational(Loss):
                 g_P = shared_pullback(G)
                 return g_P, settled * g_P.sum(axis=1)
 
-        value, G = _log_sum_exp(s + biases)
+        value, G = log_sum_exp(s + biases)
         value -= means[:, 0] + lam * means[:, 1] + b @ linear
         G *= batch.column
         g_P, g_Q = pullback(G)
@@ -338,7 +322,7 @@ class QuadraticApproximation(Loss):
             scores = np.column_stack([np.zeros(len(scores)), scores])
         rows = np.arange(len(scores))
         own = scores[rows, batch.target].copy()
-        value, p = _log_sum_exp(scores)
+        value, p = log_sum_exp(scores)
         product = p[:, self.first] * p[:, self.second]
         weighted = 0.5 * product * variance
         penalty = weighted.sum(axis=1)

@@ -83,6 +83,7 @@ def lbfgs(
     return Outcome(W, b, int(result.nit), bool(result.success), str(result.message))
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def newton(
     objective: Objective, W: Array, b: Array, fit_intercept: bool, max_iter: int, tol: float
 ) -> Outcome:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from mcf_cli import Blankout, Dropout, MCFClassifier, PerFeature, Poisson
 from mcf_cli.core import design
-from mcf_cli.core.design import encode, structure
+from mcf_cli.core.design import encode, row_sum, structure
 from mcf_cli.core.problem import Problem
 
 rng = np.random.default_rng(0)
@@ -110,3 +110,9 @@ def test_a_fit_needs_at_most_three_times_its_input(loss, multiclass):
 def test_fewer_rows_than_columns_never_make_a_square_of_columns():
     X = sp.random(200, 20_000, density=0.005, random_state=0, format="csr")
     assert peak_of_a_fit(X, np.arange(200) % 2, loss="quadratic", l2=1e-3) < 20_000 * 20_000 * 8 / 100
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (511, 1), (1025, 10), (7, 600), (4, 0)])
+def test_sums_over_rows(shape):
+    G = np.random.default_rng(3).normal(size=shape)
+    np.testing.assert_allclose(row_sum(G), G.sum(axis=0), rtol=1e-12, atol=1e-12)

@@ -79,3 +79,16 @@ def test_transposed_products_agree(monkeypatch):
     A, x = sp.random(400, 3_000, density=0.2, random_state=2, format="csr"), rng.normal(size=400)
     compiled, reference = with_and_without_numba(monkeypatch, lambda: kernels.transposed_product(A, x))
     np.testing.assert_allclose(compiled, reference, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("with_zero", [False, True])
+@pytest.mark.parametrize("width", [1, 9, 65, 700])
+def test_compiled_and_numpy_softmax_agree(width, with_zero, monkeypatch):
+    scores = rng.normal(size=(40_000 // width, width)) * rng.choice([0.1, 30.0, 1e5], (40_000 // width, 1))
+    compiled, reference = with_and_without_numba(
+        monkeypatch, lambda: kernels.log_sum_exp(scores.copy(), with_zero)
+    )
+    np.testing.assert_allclose(compiled[0], reference[0], rtol=1e-14, atol=1e-13)
+    np.testing.assert_allclose(compiled[1], reference[1], rtol=1e-12, atol=1e-14)
+    if not with_zero:
+        np.testing.assert_allclose(compiled[1].sum(axis=1), 1.0, rtol=1e-13)

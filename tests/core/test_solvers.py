@@ -79,6 +79,19 @@ def test_the_dual_of_a_wide_problem_has_no_gradient(corruption, X, l2, fit_inter
         np.testing.assert_allclose(grad_intercept, 0, atol=1e-8)
 
 
+@pytest.mark.parametrize("shape", [(40, 300), (300, 40)], ids=["wide", "tall"])
+@pytest.mark.parametrize("corruption", [Blankout(0.5), Dropout(0.3), Poisson(), Gaussian(0.7)], ids=repr)
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["bias", "no-bias"])
+def test_conjugate_gradients_end_where_the_closed_form_is(shape, corruption, fit_intercept):
+    X = sparse.random(*shape, density=0.2, random_state=4, format="csr")
+    X.data = np.ceil(5 * X.data)
+    problem = Problem(X, np.arange(shape[0]) % 3, loss="quadratic", fit_intercept=fit_intercept)
+    direct, iterated = (problem.solve(corruption, 1e-3, method=method) for method in ("direct", "cg"))
+    assert iterated.converged and "conjugate gradients" in iterated.message
+    np.testing.assert_allclose(iterated.coef, direct.coef, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(iterated.intercept, direct.intercept, rtol=1e-6, atol=1e-7)
+
+
 def test_a_grid_on_one_problem_equals_fresh_problems():
     """What is reused over (q, l2) and over losses' corruptions never leaks from one solve into the next."""
     y = np.arange(14) % 2
