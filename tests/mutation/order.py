@@ -1,7 +1,8 @@
 """A pytest plugin for `run.py`: a few cases of every test function, one case of each before the second of any.
 
-The slow tests, which the others make up for, are left out unless asked for. Hypothesis does not shrink what it finds:
-that a test fails is all that matters here.
+The files that matter most to the mutant come first, with more cases than the others. The slow tests, which the
+others make up for, are left out unless asked for. Hypothesis does not shrink what it finds: that a test fails is all
+that matters here.
 """
 
 import os
@@ -26,10 +27,19 @@ settings.load_profile("mutation")
 
 
 def pytest_collection_modifyitems(items):
+    files = dict.fromkeys(item.path.name for item in items)  # in the order of the command line
+    first = list(files)[: int(os.environ["MUTATION_FIRST"])]
+    items[:] = a_few(items, "MUTATION_CASES", lambda name: name in first) + a_few(
+        items, "MUTATION_OTHERS", lambda name: name not in first
+    )
+
+
+def a_few(items, most, chosen):
     cases = {}
     for item in items:
-        if os.environ["MUTATION_SLOW"] == "1" or not any(name in item.nodeid for name in SLOW):
+        slow = any(name in item.nodeid for name in SLOW)
+        if chosen(item.path.name) and (not slow or os.environ["MUTATION_SLOW"] == "1"):
             cases.setdefault(item.nodeid.split("[")[0], []).append(item)
-    most = int(os.environ["MUTATION_CASES"])
+    most = int(os.environ[most])
     kept = [random.Random(name).sample(known, min(most, len(known))) for name, known in cases.items()]
-    items[:] = [item for item in chain.from_iterable(zip_longest(*kept)) if item is not None]
+    return [item for item in chain.from_iterable(zip_longest(*kept)) if item is not None]

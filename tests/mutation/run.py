@@ -5,9 +5,10 @@
     python tests/mutation/run.py --again mutants.json        # those that survived, against the tests of today
 
 The sample is drawn from all mutants, in proportion to what each module has and at least five from each. A mutant
-lives in a temporary copy of the tree, so nothing is left behind. Its tests are up to --cases cases of each function
-in tests/core, the files that matter most to the module first (see `order.py`), until one fails.
-What outlasts --timeout counts as killed and is listed apart.
+lives in a temporary copy of the tree, so nothing is left behind. Its tests are those of tests/core until one fails:
+up to --cases cases of each function in the files that matter most to the module, then --others of the rest (see
+`order.py`). What outlasts --timeout counts as killed and is listed apart. A run that was cut short goes on from its
+--out file.
 
 Operators, of cosmic-ray: arithmetic, comparison and unary swaps; and/or; True/False; added `not`; numbers +1 and -1;
 break/continue; loops without a turn; exceptions not caught. Of our own: augmented assignments swapped, statements
@@ -223,7 +224,9 @@ class Tree:
         environment = {
             "PYTHONPATH": str(self.folder),
             "NUMBA_CACHE_DIR": own_cache if changed and module == "compiled" else str(self.folder / "numba"),
+            "MUTATION_FIRST": str(len(RELEVANT[module].split())),
             "MUTATION_CASES": str(self.options.cases),
+            "MUTATION_OTHERS": str(self.options.others),
             "MUTATION_SLOW": str(int(self.options.slow)),
         }
         arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "order", "-W", "ignore", *self.files(module)]
@@ -280,11 +283,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, default=200, help="about how many mutants")
     parser.add_argument("--seed", type=int, default=2013)
-    parser.add_argument("--cases", type=int, default=2, help="cases of each test function")
+    parser.add_argument(
+        "--cases", type=int, default=6, help="cases of a test function in the files that come first"
+    )
+    parser.add_argument("--others", type=int, default=1, help="cases of a test function in the other files")
     parser.add_argument("--slow", action="store_true", help="the slow tests too")
     parser.add_argument("--timeout", type=int, default=90, help="CPU seconds for the tests of a mutant")
     parser.add_argument("--modules", nargs="*", default=sorted(RELEVANT))
-    parser.add_argument("--out", type=Path, help="results as JSON, written after every mutant")
+    parser.add_argument("--out", type=Path, help="results as JSON, kept after every mutant")
     parser.add_argument("--again", type=Path, help="a file of --out: only what survived there is run")
     options = parser.parse_args()
 
@@ -298,7 +304,8 @@ def main() -> None:
 
     for name in LOADED.split():
         importlib.import_module(name)
-    results = []
+    results = json.loads(options.out.read_text()) if options.out and options.out.exists() else []
+    done = {Mutant(**entry["mutant"]) for entry in results}
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(folder, options)
         result, seconds, what = tree.outcome("problem", source_of("problem"))
@@ -306,7 +313,7 @@ def main() -> None:
         if result != "survived":
             sys.exit(f"the tests fail without a mutant:\n{what}")
         with contextlib.suppress(KeyboardInterrupt):
-            for mutant in drawn:
+            for mutant in [mutant for mutant in drawn if mutant not in done]:
                 result, seconds, by = tree.outcome(mutant.module, mutant.code(source_of(mutant.module)))
                 results.append({"mutant": asdict(mutant), "result": result, "seconds": seconds, "by": by})
                 print(f"{result:9} {seconds:4.0f} s  {diff(mutant)}", flush=True)
