@@ -302,6 +302,8 @@ def main() -> None:
         drawn = sample(mutants, options.sample, options.seed)
         print(f"{sum(map(len, mutants.values()))} mutants, {len(drawn)} drawn", flush=True)
 
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # a stop ends in the report, and takes the copy away
     for name in LOADED.split():
         importlib.import_module(name)
     results = json.loads(options.out.read_text()) if options.out and options.out.exists() else []
