@@ -303,7 +303,7 @@ def main() -> None:
         print(f"{sum(map(len, mutants.values()))} mutants, {len(drawn)} drawn", flush=True)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)  # a stop ends in the report, and takes the copy away
+        signal.signal(number, signal.default_int_handler)  # a stop ends in the report, without the copy
     for name in LOADED.split():
         importlib.import_module(name)
     results = json.loads(options.out.read_text()) if options.out and options.out.exists() else []
