@@ -59,6 +59,10 @@ class Scratch(threading.local):
 
     room: Array = np.empty(0)
 
+    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
+        """Elsewhere there is room of its own: a design may travel to a worker."""
+        return Scratch, ()
+
     def table(self, rows: int, width: int) -> Array:
         if len(self.room) < rows * width:
             self.room = np.empty(rows * width)

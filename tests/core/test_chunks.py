@@ -1,10 +1,20 @@
 """A fit from the sums of chunks is the fit to all rows at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import CASES, LABELS, weights
 from mcf_cli import Blankout, Dropout, Gaussian, Laplace, Poisson
-from mcf_cli.core.chunks import Chunk, Task, added, second_moments, solve
+from mcf_cli.core.chunks import (
+    Chunk,
+    SummedObjective,
+    Task,
+    added,
+    conjugate_gradients,
+    second_moments,
+    solve,
+)
 from mcf_cli.core.problem import Problem
 from scipy import sparse
 
@@ -109,6 +119,7 @@ def test_several_targets_of_a_regression():
     ("corruption", "options", "message"),
     [
         ("blankout", {"l2": -1.0}, "l2"),
+        ("blankout", {"l2": np.inf}, "l2"),
         ("blankout", {"loss": "hinge"}, "hinge"),
         (Blankout(np.full(29, 0.5)), {}, "29 entries for 30 features"),
         (Blankout(1.5), {}, "q must lie"),
@@ -118,3 +129,49 @@ def test_several_targets_of_a_regression():
 def test_a_wrong_parameter_is_refused_before_any_chunk_is_made(corruption, options, message):
     with pytest.raises(ValueError, match=message):
         task_of(corruption, 30, 2, **options)
+
+
+def fit_in_chunks(task, X, y, **more):
+    chunks = [Chunk(X[rows], y[rows], task) for rows in CUTS]
+    moments = sum(second_moments(X[rows], task) for rows in CUTS)
+    return solve(task, len(y), moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks), **more)
+
+
+@pytest.mark.parametrize("loss", ["quadratic", "logistic"])
+def test_a_fit_without_intercept(loss):
+    X, y = counts_and_labels(3)
+    task = replace(task_of(Blankout(0.4), 30, 3, 0.01, loss=loss), fit_intercept=False)
+    ours = fit_in_chunks(task, X, y, tol=1e-8)
+    whole = Problem(X, y, loss=loss, fit_intercept=False).solve(Blankout(0.4), 0.01, tol=1e-8)
+    np.testing.assert_allclose(ours.coef, whole.coef, atol=1e-6)
+    np.testing.assert_array_equal(ours.intercept, 0)
+
+
+@pytest.mark.parametrize("loss", ["quadratic", "logistic"])
+def test_every_pass_is_told_with_its_number_and_objective(loss):
+    X, y = counts_and_labels(2)
+    told = []
+    solution = fit_in_chunks(
+        task_of(Blankout(0.4), 30, 2, 0.01, loss=loss), X, y, on_pass=lambda *what: told.append(what)
+    )
+    assert [number for number, _ in told] == list(range(1, len(told) + 1))
+    assert told[-1][1] == solution.objective
+
+
+def test_a_fit_goes_on_from_its_start():
+    X, y = counts_and_labels(3)
+    task = task_of(Blankout(0.4), 30, 3, 0.01)
+    cold = fit_in_chunks(task, X, y)
+    again = fit_in_chunks(task, X, y, start=cold)
+    assert again.n_iter <= 1 < cold.n_iter
+    np.testing.assert_allclose(again.coef, cold.coef, atol=1e-3)
+
+
+def test_conjugate_gradients_that_run_out_of_iterations_say_so():
+    X, y = counts_and_labels(3)
+    task = task_of(Blankout(0.4), 30, 3, 0.01, loss="quadratic")
+    chunk = Chunk(X, y, task)
+    objective, curvature = SummedObjective(task, 150, chunk.sums), second_moments(X, task) / 75
+    short = conjugate_gradients(objective, True, curvature, max_iter=2)
+    assert (short.n_iter, short.converged) == (2, False)
+    assert conjugate_gradients(objective, True, curvature).converged

@@ -219,3 +219,37 @@ def test_bad_sample_weights_are_refused(bad):
 def test_a_negative_l2_is_refused(loss):
     with pytest.raises(ValueError, match="l2"):
         Problem(REALS, LABELS, loss=loss).solve(Blankout(0.5), -0.1)
+
+
+@pytest.mark.parametrize("columns", [slice(1, 3), np.array([False, True, True, False, False])], ids=str)
+def test_columns_can_be_a_slice_or_a_mask(columns):
+    named = PerFeature([([1, 2], Blankout(0.5))]).variance(REALS)
+    np.testing.assert_array_equal(PerFeature([(columns, Blankout(0.5))]).variance(REALS), named)
+
+
+@pytest.mark.parametrize("column", [-1, 5])
+def test_a_column_outside_the_data_is_refused(column):
+    with pytest.raises(ValueError, match=f"column {column} is outside"):
+        evaluate(PerFeature([([0, column], Blankout(0.5))]), REALS)
+
+
+def test_a_symbol_may_always_be_misread():
+    """q = 1 is in the domain of multinomial noise, as it is not for blankout."""
+    mean = Multinomial(q=1.0, blocks=3).mean(ONE_HOT)
+    np.testing.assert_allclose(mean, (1.0 - ONE_HOT) / 2.0, atol=1e-15)
+    assert np.isfinite(evaluate(Multinomial(q=1.0, blocks=3), ONE_HOT)[0])
+
+
+def test_a_negative_count_is_found_in_the_whole_of_a_mix():
+    """Columns are numbered as in X, also where the mix is a part of a mix."""
+    inner = PerFeature([([1], Poisson())])
+    with pytest.raises(ValueError, match=r"column 3\b"):
+        evaluate(PerFeature([([2, 3], inner)]), with_entry(COUNTS, 2, 3, -1.0))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CORRUPTED if isinstance(case.corruption, Multinomial)], ids=str
+)
+def test_the_covariance_of_one_row_of_symbols(case):
+    for x, law in zip(case.X, case.laws, strict=True):
+        np.testing.assert_allclose(case.corruption.covariance(x), ref.covariance(law), atol=1e-14)

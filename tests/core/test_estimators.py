@@ -179,3 +179,72 @@ def test_bad_input_is_named_with_its_fix(name):
     X, y = data.get("X", np.eye(6)[:, :4]), data.get("y", np.arange(6) % 2)
     with pytest.raises(ValueError, match=message):
         MCFClassifier(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_bound_of_marginal_prediction_is_that_of_the_paper(n_classes):
+    """1 / sum_k E e^{(w_k - w_y).x~} for each class y, divided by their sum."""
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(1.0, (40, 5)).astype(float), np.arange(40) % n_classes
+    model = MCFClassifier(corruption=Blankout(q=0.4), l2=0.01).fit(X, y)
+    absent = np.zeros((n_classes - len(model.coef_), 6))
+    theta = np.vstack([absent, np.column_stack([model.coef_, model.intercept_])])
+    bounds = np.empty((40, n_classes))
+    for label in range(n_classes):
+        W, b = (theta - theta[label])[:, :-1], (theta - theta[label])[:, -1]
+        exponents = model.corruption.log_mgf(W[None], X[:, None, :]).sum(axis=2) + b
+        bounds[:, label] = 1.0 / np.exp(exponents).sum(axis=1)
+    found = model.predict_proba(X, marginalize=True, method="bound")
+    np.testing.assert_allclose(found, bounds / bounds.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+def test_rows_of_more_than_ten_corrupted_entries_are_sampled():
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(1.0, (40, 12)).astype(float), np.arange(40) % 2
+    model = MCFClassifier(corruption=Dropout(q=0.5), l2=0.1).fit(X, y)
+    ten, eleven = np.r_[np.ones(10), 0, 0][None], np.r_[np.ones(11), 0][None]
+    exact = model.predict_proba(ten, marginalize=True, method="exact")
+    np.testing.assert_array_equal(model.predict_proba(ten, marginalize=True), exact)
+    with pytest.raises(ValueError, match="more than 10"):
+        model.predict_proba(eleven, marginalize=True, method="exact")
+    first, other = (
+        model.predict_proba(eleven, marginalize=True, method="sample", random_state=seed) for seed in (0, 1)
+    )
+    np.testing.assert_array_equal(model.predict_proba(eleven, marginalize=True), first)
+    np.testing.assert_array_equal(model.predict_proba(eleven, marginalize=True, random_state=1), other)
+    assert (first != other).all()
+    with pytest.raises(ValueError, match="method='guess'"):
+        model.predict_proba(ten, marginalize=True, method="guess")
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_the_regressor_leaves_one_out_by_refitting(targets):
+    rng = np.random.default_rng(2)
+    X, y = rng.poisson(1.0, (20, 4)).astype(float), rng.normal(size=(20, targets))
+    y = y[:, 0] if targets == 1 else y
+    model = MCFRegressor(corruption=Blankout(q=0.3), l2=0.01)
+    others = [np.arange(20) != n for n in range(20)]
+    refits = [clone(model).fit(X[rest], y[rest]).predict(X[[n]])[0] for n, rest in enumerate(others)]
+    assert model.loo_error(X, y) == pytest.approx(np.mean((np.array(refits) - y) ** 2), rel=1e-8)
+    assert model.fit(X, y).coef_.shape == ((4,) if targets == 1 else (2, 4))
+    assert model.predict(X).shape == y.shape
+
+
+def test_rows_without_weight_are_left_out_and_bad_weights_refused():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
+    weight = np.r_[np.zeros(5), np.ones(15)]
+    weighted = MCFClassifier(l2=0.1).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(weighted.coef_, MCFClassifier(l2=0.1).fit(X[5:], y[5:]).coef_, atol=1e-8)
+    for bad in (weight - 0.5, np.zeros(20)):
+        with pytest.raises(ValueError, match=r"(?i)sample.weight"):
+            MCFClassifier(l2=0.1).fit(X, y, sample_weight=bad)
+
+
+@pytest.mark.parametrize(
+    ("corruption", "positive"), [("poisson", True), (Poisson(), True), ("blankout", False), (None, False)]
+)
+def test_only_poisson_asks_for_positive_data(corruption, positive):
+    for model in (MCFClassifier(corruption=corruption), MCFRegressor(corruption=corruption)):
+        tags = model.__sklearn_tags__().input_tags
+        assert (tags.positive_only, tags.sparse) == (positive, True)

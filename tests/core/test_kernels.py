@@ -1,5 +1,8 @@
 """The compiled loops agree with numpy, and the table with the formula."""
 
+import os
+import threading
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -92,3 +95,52 @@ def test_compiled_and_numpy_softmax_agree(width, with_zero, monkeypatch):
     np.testing.assert_allclose(compiled[1], reference[1], rtol=1e-12, atol=1e-14)
     if not with_zero:
         np.testing.assert_allclose(compiled[1].sum(axis=1), 1.0, rtol=1e-13)
+
+
+def test_exponentials_of_every_other_column():
+    t = rng.normal(size=(200, 400))[:, ::2]
+    np.testing.assert_allclose(kernels.exponential(t), np.exp(t), rtol=1e-14)
+
+
+def test_little_work_is_not_compiled_and_numba_can_be_switched_off(monkeypatch):
+    pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
+    assert kernels.compiled((1 << 14) - 1) is None
+    assert kernels.compiled(1 << 14) is not None
+    monkeypatch.setenv("MCF_NUMBA", "0")
+    assert kernels.compiled(1 << 14) is None
+
+
+@pytest.mark.parametrize("allowed", ["1", "3"])
+def test_threads_are_as_many_as_allowed(allowed, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", allowed)
+    assert kernels.threads() == int(allowed)
+
+
+@pytest.mark.parametrize("allowed", ["", "0", "many"])
+def test_threads_are_as_many_as_cores_without_a_valid_limit(allowed, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", allowed)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert kernels.threads() == cores
+
+
+def test_threads_keep_the_order_and_a_thread_keeps_its_parts(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+
+    def tens(n):
+        return kernels.in_threads(lambda unit: (10 * n + unit, threading.get_ident()), [0, 1, 2])
+
+    results = kernels.in_threads(tens, [0, 1, 2, 3])
+    assert [[number for number, _ in row] for row in results] == [
+        [10 * n, 10 * n + 1, 10 * n + 2] for n in range(4)
+    ]
+    assert all(len({thread for _, thread in row}) == 1 for row in results)
+    assert threading.get_ident() not in {thread for row in results for _, thread in row}
+    assert list(kernels.a_few_at_a_time(lambda n: n * n, list(range(7)))) == [0, 1, 4, 9, 16, 25, 36]
+
+
+@pytest.mark.parametrize("n", [1, 5, 1000])
+def test_shares_are_one_a_thread_and_hold_every_entry_once(n, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    shares = kernels._shares(n)
+    assert len(shares) == 3
+    np.testing.assert_array_equal(np.concatenate([np.arange(n)[share] for share in shares]), np.arange(n))

@@ -142,3 +142,10 @@ def test_a_row_of_zeros_is_predicted_by_the_others():
     rest = np.delete(np.arange(6), 4)
     refit = Problem(REALS[rest], y[rest], loss="quadratic").solve(Blankout(0.5), 0.1)
     assert ours[4, 0] == pytest.approx(refit.intercept[0], rel=1e-9)
+
+
+def test_one_example_cannot_be_left_out():
+    with pytest.raises(ValueError, match="at least two"):
+        Problem(TALL[:1], np.ones(1), loss="quadratic", n_classes=0).loo(Blankout(0.5), 0.1)
+    two = Problem(TALL[:2], np.array([1.0, 3.0]), loss="quadratic", n_classes=0).loo(Blankout(0.5), 0.1)
+    np.testing.assert_allclose(two[:, 0], [3.0, 1.0], atol=1e-9)

@@ -150,3 +150,13 @@ def test_both_quadratic_solvers_reach_the_minimum(corruption, shape, method):
     _, grad_coef, grad_intercept = problem.loss_gradient(corruption, 1e-3, solution.coef, solution.intercept)
     np.testing.assert_allclose(grad_coef, 0, atol=1e-8)
     np.testing.assert_allclose(grad_intercept, 0, atol=1e-8)
+
+
+def test_large_sparse_systems_are_left_to_conjugate_gradients():
+    """Where the corruption regularises every column; dense data of the same size is solved in closed form."""
+    X, y = counts(1030, 1050, 0.01, 6), np.arange(1030) % 2
+    sparse_fit = Problem(X, y, loss="quadratic").solve(Blankout(0.6), 1e-3)
+    dense_fit = Problem(X.toarray(), y, loss="quadratic").solve(Blankout(0.6), 1e-3)
+    assert sparse_fit.message.startswith("conjugate gradients")
+    assert dense_fit.message == "closed form"
+    np.testing.assert_allclose(sparse_fit.coef, dense_fit.coef, atol=1e-6)

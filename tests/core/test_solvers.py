@@ -241,6 +241,12 @@ def test_a_single_class_is_refused():
         Problem(BY_NAME["blankout"].X, np.zeros(6, dtype=int), loss="logistic").solve(Blankout(0.5), 0.1)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_real_targets_are_left_to_the_quadratic_loss(loss):
+    with pytest.raises(ValueError, match="two classes"):
+        Problem(BY_NAME["blankout"].X, np.linspace(0.0, 1.0, 6), loss=loss)
+
+
 def test_every_family_of_the_case_list_is_solved_in_closed_form():
     """Guards the list: a family added to the cases is solved above, or this fails."""
     solved = {type(case.corruption).__name__ for case in CASES}
