@@ -134,14 +134,19 @@ def _columns(all_axes: list[Axes]) -> int:
 
 @part.styled
 def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
-    """Figure 5: error against training-set size, mean and standard deviation; a panel a data set and loss."""
+    """Figure 5: error against training-set size, mean and standard deviation; a panel a data set and loss.
+
+    The plain logistic model stands beside both multi-class forms, which are one without corruption.
+    """
     frame = tidy(rows)
     pairs, curves = datasets_in(frame), in_order(frame["curve"], tuple(LOSSES))
     figure, all_axes = part.panels(len(pairs) * len(curves), columns=len(curves), size=(2.7, 2.5))
     for number, axes in enumerate(all_axes):
         pair, name = pairs[number // len(curves)], curves[number % len(curves)]
         here = of_dataset(frame, pair)
-        for corruption, group in here[here["curve"] == name].groupby("corruption", sort=False):
+        plain = here[(here["corruption"] == "none") & (here["curve"] == name.removesuffix(" shared"))]
+        marginalised = here[(here["corruption"] != "none") & (here["curve"] == name)]
+        for corruption, group in pd.concat([plain, marginalised]).groupby("corruption", sort=False):
             table = summary(group, "train_size")
             part.curve(axes, table["train_size"], table, loss_look(name, _family(corruption)), "sd")
         part.title(axes, pair, part.curve_label(name).lower())

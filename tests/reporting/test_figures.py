@@ -193,3 +193,16 @@ def test_the_papers_numbers_are_crosses_beside_ours_on_real_data_only(source, cr
 def test_a_chosen_level_is_no_axis():
     rows = made_up.cifar().assign(q=[np.nan] * 6 + [0.2, 0.5, 0.8])
     assert kind_of(rows) is figures.methods
+
+
+def test_the_plain_logistic_model_stands_beside_both_forms():
+    rows = made_up.learning_curve(datasets=(("reuters", "real"),))
+    logistic = rows[rows["loss"] == "logistic"]
+    forms = pd.concat(
+        [
+            logistic.assign(multiclass=np.where(logistic["corruption"] == "none", "", form))
+            for form in ("", "shared")
+        ]
+    ).drop_duplicates()
+    pairwise, shared = draw(forms, 5).axes
+    assert len(drawn_points(shared)) == len(drawn_points(pairwise)) > 0
