@@ -116,7 +116,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         shared_lambda: bool = False,
         fit_intercept: bool = True,
         max_iter: int = 1000,
-        tol: float = 1e-8,
+        tol: float = 1e-11,
         warm_start: bool = False,
     ):
         self.loss = loss
