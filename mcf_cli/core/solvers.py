@@ -177,18 +177,19 @@ class _Model:
     def step(self, precision: float, reach: float, most: int = 250) -> tuple[Array, float]:
         """A minimiser of the model within `reach`, up to a relative residual, and the decrease it promises.
 
-        Far from the minimum it stops where another iteration would add little to the decrease so far.
+        Far from the minimum it stops where another iteration would add little to the decrease so far, and anywhere
+        where the objective is flat to rounding: a shift of all biases, say, must not become a step of 1e16.
         """
         assert self.hessian is not None
         hessian, self.hessian = self.hessian, None  # the next model needs the room
         step, residual = np.zeros_like(self.gradient), -self.gradient
         z = residual / self.diagonal
         direction, rz = z.copy(), float(np.vdot(residual, z))
-        stop, gained = precision**2 * rz, 0.0
+        stop, gained, size = precision**2 * rz, 0.0, rz  # size: the direction's squared length
         for n in range(1, most + 1):
             image = self._stacked(*hessian.product(direction[:-1], direction[-1]))
             bend = float(np.vdot(direction, image))
-            if bend <= 0.0:
+            if bend <= 1e-14 * size:
                 return (step if n > 1 else z), max(gained, rz)
             rate = rz / bend
             if np.isfinite(reach) and (beyond := self._share_within(step, direction, reach)) < rate:
@@ -203,6 +204,7 @@ class _Model:
                 break
             direction *= rz / previous
             direction += z
+            size = rz + (rz / previous) ** 2 * size
         return step, gained
 
     def _share_within(self, step: Array, direction: Array, reach: float) -> float:
