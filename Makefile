@@ -30,7 +30,7 @@ test-faults: $(VENV)/ready  ## kill, starve and damage real runs: part of `make 
 data: $(VENV)/ready  ## get every data set that can be had; what cannot is replaced and marked
 	-$(BIN)/mcf data get --all
 
-quick: data  ## every item on real data with reduced grids
+quick: data  ## every item on real data with reduced grids: about ten minutes
 	$(BIN)/mcf reproduce --profile quick --jobs 0 --out results/quick
 	$(BIN)/mcf report --out results/quick
 
