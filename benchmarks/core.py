@@ -34,8 +34,8 @@ LIMITS = {
 def best_times(contestants: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Seconds of each, the best of `rounds` in turn; the first round is a warm-up.
 
-    A turn is three calls in a row, as in a fit: the first pays for the memory that the contestant before gave back.
-    Calls of a second and more are made once.
+    A turn is three calls in a row: on a noisy machine the best of a few says little. Calls of a second and more are
+    made once.
     """
     best = dict.fromkeys(contestants, np.inf)
     for turn in range(rounds + 1):
