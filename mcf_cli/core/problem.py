@@ -23,8 +23,9 @@ from mcf_cli.core.families import Array, Corruption, Identity, column_sums
 from mcf_cli.core.leave_one_out import leave_one_out
 from mcf_cli.core.lossbase import Batch, Loss
 from mcf_cli.core.losses import PairwiseJensen, SharedJensen, make_loss
+from mcf_cli.core.newton import newton
 from mcf_cli.core.objective import Objective
-from mcf_cli.core.solvers import QuadraticSystem, lbfgs, newton
+from mcf_cli.core.solvers import QuadraticSystem, lbfgs
 
 _INSIDE = 1.0 - 1e-6  # how much of a corruption's domain the optimiser may use
 

@@ -73,12 +73,14 @@ RELEVANT = {
     "families": "corruptions newton losses",
     "kernels": "kernels",
     "leave_one_out": "leave_one_out",
+    "lossbase": "losses newton",
     "losses": "losses newton bounds",
     "multinomial": "corruptions losses",
+    "newton": "newton solvers plain stability",
     "objective": "newton losses",
     "prediction": "estimators bounds",
     "problem": "solvers losses plain estimators",
-    "solvers": "solvers newton plain stability",
+    "solvers": "solvers plain stability",
 }
 
 
