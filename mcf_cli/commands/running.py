@@ -96,6 +96,8 @@ def dry_run(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> None:
 
 def run_one(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> Outcome:
     """Run one plan with progress; an interrupt keeps what is done and says how to go on."""
+    if plan.config.evaluation.protocol == "cost":
+        engine = Engine()  # times are taken one at a time, with nothing beside them
     say(plan.notices, options)
     say(data_sentences(plan), options)
     with prompt_interrupt(how_to_resume()), listening(options.quiet, engine.jobs) as listener:
