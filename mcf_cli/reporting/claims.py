@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.yamlfile import read_yaml
 from mcf_cli.reporting import predicates, statements
-from mcf_cli.reporting.comparisons import SAME_AT_ZERO, NotEnough, Strict
+from mcf_cli.reporting.comparisons import NotEnough, Strict, is_plain
 from mcf_cli.reporting.predicates import Finding, Predicate
 from mcf_cli.reporting.results import ItemResults, rerun_command
 from mcf_cli.reporting.series import dataset_label
@@ -230,27 +230,22 @@ def _readings(
     if (rows["penalty"] == "l1").any():
         yield BETTER_PENALTY, (predicate, _with_better_penalty(judged))
     if weak is not None and set(judged["dataset"]) <= set(weak["dataset"]):
-        replaced = pd.concat([judged[~_is_plain(judged)], weak[_is_plain(weak)]], ignore_index=True)
+        replaced = pd.concat([judged[~is_plain(judged)], weak[is_plain(weak)]], ignore_index=True)
         yield WEAK, (predicate, replaced)
 
 
 def _of_form(rows: pd.DataFrame, form: str) -> pd.DataFrame:
     """The rows of one multi-class form; the plain model is the same in all."""
-    return rows[rows["multiclass"].isin(["", form]) | _is_plain(rows)]
-
-
-def _is_plain(rows: pd.DataFrame) -> pd.Series:
-    at_zero = rows["corruption"].isin(SAME_AT_ZERO) & (rows["q"] == 0)
-    return ((rows["corruption"] == "none") & (rows["loss"] != "hinge")) | at_zero
+    return rows[rows["multiclass"].isin(["", form]) | is_plain(rows)]
 
 
 def _with_better_penalty(rows: pd.DataFrame) -> pd.DataFrame:
     """The plain models replaced, run by run, by the penalty with the lower validation error."""
-    plain = rows[_is_plain(rows)]
+    plain = rows[is_plain(rows)]
     validation = plain[plain["metric"] == "validation_error"].sort_values(["value", "penalty"], kind="stable")
     chosen = validation.drop_duplicates(RUN)[[*RUN, "penalty"]]
     kept = plain.merge(chosen, on=[*RUN, "penalty"], how="inner").assign(penalty="l2")
-    return pd.concat([rows[~_is_plain(rows)], kept], ignore_index=True)
+    return pd.concat([rows[~is_plain(rows)], kept], ignore_index=True)
 
 
 def _others(readings: Mapping[str, Reading], judged: Finding) -> Iterator[str]:
@@ -315,14 +310,15 @@ def to_csv(judgements: Iterable[Judgement]) -> str:
 
 def to_markdown(judgements: Iterable[Judgement]) -> str:
     """claims.md: a line for every claim, the measured answer without its details."""
-    lines = ["| claim | the paper | here | verdict |", "| --- | --- | --- | --- |"]
+    lines = ["| claim | the paper | here | judged on | verdict |", "| --- | --- | --- | --- | --- |"]
     for j in judgements:
         here = j.measured.partition("; ")[0] + (f" ({j.short})" if j.short else "")
         cells = (
             f"{j.claim.id} ({j.claim.place})",
             j.claim.paper,
             here,
+            j.data,
             f"**{j.verdict}**" if j.verdict == HOLDS else j.verdict,
         )
-        lines.append(f"| {' | '.join(map(escape_markdown, cells[:3]))} | {cells[3]} |")
+        lines.append(f"| {' | '.join(map(escape_markdown, cells[:-1]))} | {cells[-1]} |")
     return "\n".join([*lines, ""])

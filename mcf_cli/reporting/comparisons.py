@@ -39,22 +39,36 @@ class Methods(Strict):
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Their rows, without the plain model that stands at q = 0 of a corruption."""
+        return self.curves(frame[~_at_zero(frame)])
+
+    def curves(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Their rows, the plain model at q = 0 among them."""
         for column, wanted in self.model_dump(exclude_none=True).items():
             frame = frame[frame[column].isin(wanted)]
-        return frame[~_at_zero(frame)]
+        return frame
 
 
 Baseline = Literal["plain"] | Methods
 
 
+def is_plain(frame: pd.DataFrame) -> pd.Series:
+    """Which rows are plain models: no corruption, or a corruption that stands for none at q = 0."""
+    return _uncorrupted(frame) | _at_zero(frame)
+
+
 def plain_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The plain models with an l2 penalty: no corruption, or a corruption with q = 0."""
-    uncorrupted = (frame["corruption"] == "none") & (frame["loss"] != "hinge")
-    return frame[(uncorrupted & (frame["penalty"] != "l1")) | _at_zero(frame)]
+    """The plain models with an l2 penalty."""
+    return frame[is_plain(frame) & (frame["penalty"] != "l1")]
+
+
+def _uncorrupted(frame: pd.DataFrame) -> pd.Series:
+    return (frame["corruption"] == "none") & (frame["loss"] != "hinge")
 
 
 def _at_zero(frame: pd.DataFrame) -> pd.Series:
-    return frame["corruption"].isin(SAME_AT_ZERO) & (frame["q"] == 0)
+    """q = 0 on a data set without a plain model of its own; beside one, it is what MCF chose."""
+    alone = ~frame["dataset"].isin(frame.loc[_uncorrupted(frame), "dataset"])
+    return frame["corruption"].isin(SAME_AT_ZERO) & (frame["q"] == 0) & alone
 
 
 def pairs(

@@ -263,10 +263,12 @@ def fig8_splice(rows: pd.DataFrame) -> Figure:
     for axes, (pair, corruption) in zip(all_axes, combinations, strict=True):
         here = of_dataset(frame, pair)
         plain = plain_rows(here).assign(q=0.0)
-        _plain_band(axes, plain)
+        for _, own in plain.groupby("loss"):
+            _plain_band(axes, own)
         corrupted = here[(here["corruption"] == corruption) & (here["q"] != 0)]
         for name in in_order(corrupted["curve"], tuple(LOSSES)):
-            table = summary(pd.concat([plain, corrupted[corrupted["curve"] == name]]), "q")
+            curve = corrupted[corrupted["curve"] == name]
+            table = summary(pd.concat([plain[plain["loss"].isin(curve["loss"])], curve]), "q")
             part.curve(axes, table["q"], table, loss_look(name), "se")
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
         part.error_axis(axes)

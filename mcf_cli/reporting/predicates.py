@@ -89,7 +89,8 @@ class BelowAtEveryLevel(Predicate):
         parts = [count_words(sum(passed), len(passed), "curve")] if len(passed) > len(whole) else []
         if len(table) > len(passed):
             parts.append(count_words(int(table["passes"].sum()), len(table), "point"))
-        words = f"below on {count_words(int(whole.sum()), len(whole), 'data set')}"
+        room = f" or within {100 * self.tolerance:g} points" if self.tolerance else ""
+        words = f"below{room} on {count_words(int(whole.sum()), len(whole), 'data set')}"
         words += f" ({', '.join(parts)})" if parts else ""
         words += f"; least gain: {against(worst, self.level)}"
         missing = needed - int(whole.sum())
@@ -123,7 +124,7 @@ class BeatsInMost(Predicate):
 
 
 class BestLevelBetween(Predicate):
-    """The level with the lowest error lies in [low, high], on more than ``share`` of the curves."""
+    """The level with the lowest error lies in [low, high], on more than ``share`` of the curves; q = 0 is a level."""
 
     method: Methods
     level: Level = "q"
@@ -132,7 +133,7 @@ class BestLevelBetween(Predicate):
     share: float = 0.5
 
     def judge(self, rows: pd.DataFrame) -> Finding:
-        frame = self.method.rows(rows)
+        frame = self.method.curves(rows)
         frame = frame[frame[self.level].notna()]
         if frame.empty:
             raise NotEnough("no rows with a level")
@@ -199,7 +200,8 @@ class Reduction(Predicate):
     def _short(self, value: float) -> str:
         asked = next(number for number in (self.near, self.at_least, self.at_most) if number is not None)
         unit = "percentage points" if self.unit == "per cent" else "points"
-        return f"{abs(value - asked):.1f} {unit} {'more' if value > asked else 'less'} than {asked:g}"
+        gap = f"{abs(value - asked):.{1 if self.unit == 'per cent' else 2}f}"
+        return f"{gap} {unit} {'more' if value > asked else 'less'} than {asked:g}"
 
 
 class RisesAfter(Predicate):
@@ -260,8 +262,10 @@ class FallsWithCopies(Predicate):
             raise NotEnough("fewer than two numbers of copies")
         rises = int((explicit.diff().dropna() > self.tolerance).sum())
         words = f"{explicit.iloc[0]:.2%} with M = {explicit.index[0]:g}, {explicit.iloc[-1]:.2%} with "
-        words += f"M = {explicit.index[-1]:g}; {rises} of {len(explicit) - 1} steps rise"
-        return Finding(explicit.iloc[-1] < explicit.iloc[0] and rises == 0, words, f"{rises} steps rise")
+        room = f" by more than {100 * self.tolerance:g} points" if self.tolerance else ""
+        words += f"M = {explicit.index[-1]:g}; {count_words(rises, len(explicit) - 1, 'step')} rise{room}"
+        short = f"{count_words(rises, len(explicit) - 1, 'step')} rise{room}"
+        return Finding(explicit.iloc[-1] < explicit.iloc[0] and rises == 0, words, short)
 
 
 class LimitIsBest(Predicate):

@@ -73,11 +73,10 @@ def build(
     title: str = "",
     done: int | None = None,
     expected: int | None = None,
-    with_paper: bool = True,
 ) -> Table:
     """The table that suits an item's rows; ``done`` of ``expected`` trials mark it PARTIAL when fewer."""
     if paper_table == 3:
-        table = table3(rows, with_paper)
+        table = table3(rows)
     elif "test_error" in set(rows["metric"]):
         table = error_table(rows)
     elif {"bound", "expected_loss"} & set(rows["metric"]):
@@ -186,7 +185,9 @@ def _cell_text(cell: pd.DataFrame) -> str:
 
 def _spread_note(means: pd.DataFrame) -> tuple[str, ...]:
     most = int(means["runs"].max()) if len(means) else 0
-    return (f"± is the standard deviation over {most} runs",) if most > 1 else ()
+    if most < 2:
+        return ()
+    return (f"± is the standard deviation over {most} runs, {most**0.5:.1f} times the standard error of the mean",)
 
 
 def _best_text(cells: pd.DataFrame, axis: str) -> str:
@@ -204,7 +205,7 @@ def _ordered(lines: list[dict[str, object]]) -> pd.DataFrame:
     return frame.loc[:, [name for name in frame if not (frame[name].isna() | (frame[name] == "")).all()]]
 
 
-def table3(rows: pd.DataFrame, with_paper: bool = True) -> Table:
+def table3(rows: pd.DataFrame) -> Table:
     """Table 3's layout: no MCF, Poisson and blankout down, the losses across, the paper's number beside."""
     frame = tidy(rows)
     curves = in_order(frame["curve"], LOSS_ORDER)
@@ -224,7 +225,7 @@ def table3(rows: pd.DataFrame, with_paper: bool = True) -> Table:
                 number[label] = PERCENT * cell["value"].mean() if len(cell) else float("nan")
                 text[label] = f"{number[label]:.1f}" if len(cell) else ""
                 published = PAPER_TABLE3.get(corruption, {}).get(curve.removesuffix(" shared"))
-                if with_paper and published is not None:
+                if published is not None:
                     number[f"{label}, paper"] = published
                     text[f"{label}, paper"] = f"{published:.1f}"
             numbers.append(number)
@@ -233,7 +234,7 @@ def table3(rows: pd.DataFrame, with_paper: bool = True) -> Table:
     note = (
         "The paper's numbers are for CIFAR-10; a line whose data is not real cannot be held against them.",
     )
-    return Table("Test error (%)", _ordered(numbers), _ordered(texts), note if other and with_paper else ())
+    return Table("Test error (%)", _ordered(numbers), _ordered(texts), note if other else ())
 
 
 def metric_table(rows: pd.DataFrame) -> Table:

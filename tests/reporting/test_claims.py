@@ -150,6 +150,33 @@ def test_q_zero_is_the_plain_model_and_never_counts_as_corrupted():
     assert "108 of 108 points" in finding.measured
 
 
+def test_q_zero_that_was_chosen_beside_a_plain_model_is_mcfs():
+    common = {"dataset": "reuters", "loss": "logistic", "train_size": 100}
+    rows = made_up_rows.frame([
+        made_up_rows.row(**common, corruption="none", repeat=0, value=0.20),
+        made_up_rows.row(**common, corruption="none", repeat=1, value=0.30),
+        made_up_rows.row(**common, corruption="blankout", q=0.0, repeat=0, value=0.20),
+        made_up_rows.row(**common, corruption="blankout", q=0.5, repeat=1, value=0.28),
+    ])  # fmt: skip
+    finding = ask("reduction", rows, method=BLANKOUT, level="train_size", at_least=0)
+    assert finding.measured.endswith("24.00% against 25.00%)")
+
+
+def test_the_plain_model_competes_for_the_best_level():
+    rows = SWEEP[SWEEP["corruption"] == "blankout"]
+    best_at_zero = scaled(rows, 0.1, q=0.0)
+    finding = ask("best_level_between", best_at_zero, method=BLANKOUT, low=0.5, high=0.9)
+    assert finding.measured.startswith("best q: 0 (12×)")
+    assert not finding.holds
+
+
+def test_room_that_is_given_is_said():
+    finding = ask("below_at_every_level", SWEEP, method=POISSON, tolerance=0.002)
+    assert finding.measured.startswith("below or within 0.2 points on ")
+    steps = ask("falls_with_copies", made_up_rows.explicit(), method=BLANKOUT, tolerance=0.005)
+    assert steps.measured.endswith("0 of 8 steps rise by more than 0.5 points")
+
+
 @pytest.mark.parametrize("wrong", [{"status": "failed"}, {"metric": "validation_error"}])
 def test_failed_rows_and_other_metrics_are_no_evidence(tmp_path, wrong):
     rows = made_up_rows.q_sweep().assign(**wrong)
