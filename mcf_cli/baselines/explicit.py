@@ -37,7 +37,7 @@ class Explicit:
         self.y = np.asarray(y)
         self.corruption, self.loss, self.seed = corruption, loss, seed
         self.n_classes = n_classes or int(self.y.max()) + 1
-        self._moments = Moments(self.X.shape[1])
+        self._moments = Moments()
 
     def solve(
         self,
@@ -76,7 +76,7 @@ class Explicit:
 
     def _moments_up_to(self, copies: int) -> Moments:
         if self._moments.parts > copies:
-            self._moments = Moments(self.X.shape[1])
+            self._moments = Moments()
         targets = signed_targets(self.y, self.n_classes)
         while self._moments.parts < copies:
             self._moments.add(self.copy(self._moments.parts), targets)

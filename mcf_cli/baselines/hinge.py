@@ -25,14 +25,16 @@ MULTICLASS = {"ovr": "ovr", "crammer-singer": "crammer_singer"}
 
 
 class Hinge:
-    """The support vector machine on one training set: ``X`` dense or sparse, ``y`` codes 0..K-1."""
+    """The support vector machine on one training set: ``X`` dense or sparse, ``y`` class codes, some maybe absent."""
 
     def __init__(
         self, X: np.ndarray | sparse.spmatrix, y: np.ndarray, multiclass: str = "ovr", seed: int = 0
     ) -> None:
         if multiclass not in MULTICLASS:
             raise ValueError(f"multiclass must be one of {sorted(MULTICLASS)}, not {multiclass!r}")
-        self.X, self.y = X, np.asarray(y)
+        present, codes = np.unique(y, return_inverse=True)
+        self.X, self.y = X, codes
+        self.labels = None if len(present) == present[-1] + 1 else present
         # Two classes have one margin and one row of weights in either form.
         self.multiclass = "ovr" if self.y.max() < 2 else multiclass
         self.seed = seed
@@ -67,6 +69,7 @@ class Hinge:
             n_iter=n_iter,
             converged=converged,
             message="converged" if converged else f"stopped after {max_iter} passes",
+            labels=self.labels,
         )
 
     def objective(self, coef: np.ndarray, intercept: np.ndarray, l2: float) -> float:

@@ -6,6 +6,8 @@ quadratic loss at weights W (D x K) and the best bias is  s - 2 <W, c> + <W, C W
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -35,20 +37,20 @@ def gram_matrix(X: np.ndarray | sparse.spmatrix) -> np.ndarray:
 class Moments:
     """Sums over everything added so far."""
 
-    def __init__(self, features: int) -> None:
+    def __init__(self) -> None:
         self.parts = self.rows = 0
-        self.gram = np.zeros((features, features))
-        self.total = np.zeros(features)
-        self.cross: np.ndarray | float = 0.0
-        self.target_total: np.ndarray | float = 0.0
+        self.gram: Any = 0.0  # these grow into arrays with the first part
+        self.total: Any = 0.0
+        self.cross: Any = 0.0
+        self.target_total: Any = 0.0
         self.target_squares = 0.0
 
     def add(self, X: np.ndarray | sparse.spmatrix, targets: np.ndarray) -> None:
         """One more part of the data: N x D features and N x K targets."""
         self.gram += gram_matrix(X)
         self.total += np.asarray(X.sum(axis=0)).ravel()
-        self.cross = self.cross + X.T @ targets
-        self.target_total = self.target_total + targets.sum(axis=0)
+        self.cross += X.T @ targets
+        self.target_total += targets.sum(axis=0)
         self.target_squares += float(np.sum(targets**2))
         self.rows += len(targets)
         self.parts += 1

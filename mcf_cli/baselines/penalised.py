@@ -72,7 +72,7 @@ class Penalised:
     def _centred(self) -> Centred:
         if self._cached is None:
             y, n_classes = self.problem.y, self.problem.n_classes
-            moments = Moments(self.problem.X.shape[1])
+            moments = Moments()
             moments.add(
                 self.problem.X, signed_targets(y, n_classes) if n_classes else y[:, None].astype(float)
             )

@@ -20,7 +20,7 @@ from mcf_cli.core.families import Array, Corruption, Pairs, column_sums
 from mcf_cli.core.lossbase import Batch
 from mcf_cli.core.objective import Objective
 from mcf_cli.core.problem import Problem, Solution
-from mcf_cli.core.solvers import Outcome, lbfgs
+from mcf_cli.core.solvers import Outcome, conjugate_gradients, lbfgs
 
 Sums = tuple[float, Array, Array]  # of the loss, its gradient in W (D x C) and its gradient in b (C)
 OnPass = Callable[[int, float], None]  # the number of a pass over the rows, and the objective that it found
@@ -191,7 +191,7 @@ def solve(
     """
     objective: Any = SummedObjective(task, rows, sums, on_pass)
     if task.options.get("loss") == "quadratic":
-        outcome = conjugate_gradients(objective, task.fit_intercept, 2.0 * (moments / rows + task.l2))
+        outcome = minimise_quadratic(objective, task.fit_intercept, 2.0 * (moments / rows + task.l2))
     else:
         W, b = np.zeros(objective.shape), np.zeros(task.n_outputs)
         if start is not None:
@@ -203,7 +203,7 @@ def solve(
     return Solution(outcome.W.T, outcome.b, value, outcome.n_iter, outcome.converged, outcome.message)
 
 
-def conjugate_gradients(
+def minimise_quadratic(
     objective: SummedObjective,
     fit_intercept: bool,
     curvature: Array,
@@ -212,8 +212,7 @@ def conjugate_gradients(
 ) -> Outcome:
     """Minimise a quadratic of which only gradients are to be had: they differ by (second derivatives) x (step).
 
-    Preconditioned by `curvature`, the second derivative in each weight; all columns of W at once, each of which is
-    a problem of its own. Stops where the preconditioned residual has shrunk by tol.
+    Preconditioned by `curvature`, the second derivative in each weight.
     """
     D, C = objective.shape
 
@@ -222,27 +221,15 @@ def conjugate_gradients(
         return np.vstack([g_W, g_b]) if fit_intercept else g_W
 
     diagonal = np.append(curvature, 2.0) if fit_intercept else curvature
-    M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)[:, None]
-    theta = np.zeros((len(diagonal), C))
-    constant = gradient(theta)
-    residual = -constant
-    direction = z = M * residual
-    rz = (residual * z).sum(axis=0)
-    stop = tol**2 * rz
-    n_iter = 0
-    while n_iter < max_iter and (rz > stop).any():
-        n_iter += 1
+    constant = gradient(np.zeros((len(diagonal), C)))
+
+    def apply(direction: Array) -> Array:
         # At unit length: the constant would drown the image of a short direction.
         size = np.sqrt((direction * direction).sum(axis=0))
         size = np.where(size > 0.0, size, 1.0)
-        image = size * (gradient(direction / size) - constant)
-        bend = (direction * image).sum(axis=0)
-        step = np.divide(rz, bend, out=np.zeros_like(rz), where=(bend > 0.0) & (rz > stop))
-        theta = theta + step * direction
-        residual = residual - step * image
-        z = M * residual
-        rz, previous = (residual * z).sum(axis=0), rz
-        direction = z + np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0.0) * direction
-    converged = bool((rz <= stop).all())
+        return size * (gradient(direction / size) - constant)
+
+    M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)
+    theta, n_iter, converged = conjugate_gradients(apply, -constant, M, tol, max_iter)
     b = theta[D] if fit_intercept else np.zeros(C)
     return Outcome(theta[:D], b, n_iter, converged, f"conjugate gradients, {n_iter} iterations")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mcf_cli.core.corruptions import Poisson, resolve
 from mcf_cli.core.families import Array, Corruption
 from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities
-from mcf_cli.core.problem import Problem, Solution
+from mcf_cli.core.problem import Problem, Solution, codes_of
 
 
 class _MCFModel(BaseEstimator):
@@ -171,8 +171,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
 
     def predict(self, X: Any) -> Array:
         """The class with the largest score on the clean input."""
-        scores = self._linear(X)
-        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        codes = codes_of(self._linear(X))
         return self.classes_[codes]
 
     @available_if(_is_logistic)
@@ -222,9 +221,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         X, y, _ = self._checked_input(X, y, None)
         classes, codes = np.unique(y, return_inverse=True)
         problem = Problem(X, codes, loss=self.loss, fit_intercept=self.fit_intercept, n_classes=len(classes))
-        scores = problem.loo(self.corruption, self.l2, method)
-        predicted = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return float(np.mean(predicted != codes))
+        return float(np.mean(codes_of(problem.loo(self.corruption, self.l2, method)) != codes))
 
 
 class MCFRegressor(RegressorMixin, _MCFModel):

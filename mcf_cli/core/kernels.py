@@ -12,12 +12,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 Array = NDArray[Any]
 
@@ -165,6 +167,31 @@ _inside = threading.local()
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="mcf")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child inherits the pool without its threads
+
+
+_fits, _counting = 0, threading.Lock()
+_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS on one thread: a limit of the whole process, which the first fit sets and the last to end lifts."""
+    global _fits, _limit
+    with _counting:
+        _fits += 1
+        if _fits == 1:
+            _limit = threadpool_limits(1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _counting:
+            _fits -= 1
+            if _fits == 0:
+                _limit.restore_original_limits()
 
 
 def threads() -> int:

@@ -55,10 +55,11 @@ def ridge_loo(X: Any, Y: Array, ridge: float, fit_intercept: bool) -> Array:
 
     B comes from the spectrum of X X', so it stays accurate where H_nn is nearly 1, at small l2 with N <= D.
     """
-    rows = X.toarray() if sp.issparse(X) else X
-    if fit_intercept:
-        rows = rows - rows.mean(axis=0)
-    values, vectors = la.eigh(rows @ rows.T)
+    K = (X @ X.T).toarray() if sp.issparse(X) else X @ X.T
+    if fit_intercept:  # of the centred rows
+        K = K - K.mean(axis=0)
+        K -= K.mean(axis=1)[:, None]
+    values, vectors = la.eigh(K)
     if fit_intercept:
         vectors = vectors - vectors.mean(axis=0)
     B = (vectors * (ridge / (ridge + np.maximum(values, 0.0)))) @ vectors.T

@@ -111,18 +111,14 @@ class Multinomial(Linear):
 
     def mean(self, x: ArrayLike) -> Array:
         x = np.asarray(x, dtype=float)
-        return x @ self._confusion_matrix(x.shape[-1]).toarray()
+        return (x.reshape(-1, x.shape[-1]) @ self._confusion_matrix(x.shape[-1])).reshape(x.shape)
 
     def variance(self, x: ArrayLike) -> Array:
         mean = self.mean(x)
         return mean * (1.0 - mean)
 
-    def covariance(self, x: ArrayLike) -> Array:
-        """The D x D covariance of one corrupted example: diag(p) - p p' in each block."""
-        x = np.asarray(x, dtype=float)
-        return self.covariance_sum(x[None, :], np.ones(1)).toarray()
-
     def covariance_sum(self, X: Any, weights: Array) -> sp.csr_matrix:
+        """The weighted sum of the examples' covariances, each diag(p) - p p' in each block."""
         n_features = X.shape[1]
         counts = np.asarray(X.T @ weights).ravel()
         p = self._confusion_matrix(n_features)
@@ -171,13 +167,18 @@ class Multinomial(Linear):
         return np.zeros(T.shape[1]), p @ (T * T) - mean * mean, pullback
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
-        dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
-        copy = np.zeros_like(dense)
-        rows = np.arange(len(dense))[:, None]
-        for group in self._groups(dense.shape[1]):
-            held = dense[:, group].argmax(axis=2)
-            log_p = self._log_confusion(dense.shape[1], group)
-            cumulative = np.exp(log_p[np.arange(len(group))[None, :], held]).cumsum(axis=2)
-            read = (rng.random(held.shape)[:, :, None] > cumulative[:, :, :-1]).sum(axis=2)
-            copy[rows, group[np.arange(len(group))[None, :], read]] = 1.0
-        return sp.csr_matrix(copy) if sp.issparse(X) else copy
+        X = X if sp.issparse(X) else np.asarray(X, dtype=float)
+        N, D = X.shape
+        columns = []  # that hold a one, N x blocks
+        for group in self._groups(D):
+            block, symbol = (index.ravel() for index in np.indices(group.shape))
+            held = X @ sp.csr_matrix((symbol, (group.ravel(), block)), (D, len(group)))
+            held = (held.toarray() if sp.issparse(held) else held).astype(int)  # the symbol of each block
+            p = np.exp(self._log_confusion(D, group)[np.arange(len(group)), held])
+            read = (rng.random(held.shape)[:, :, None] > p.cumsum(axis=2)[:, :, :-1]).sum(axis=2)
+            columns.append(group[np.arange(len(group)), read])
+        ones = np.hstack(columns)
+        ends = np.arange(N + 1) * ones.shape[1]
+        copy = sp.csr_matrix((np.ones(ones.size), ones.ravel(), ends), (N, D))
+        copy.sort_indices()
+        return copy if sp.issparse(X) else copy.toarray()

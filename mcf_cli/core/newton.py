@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from mcf_cli.core.families import Array
+from mcf_cli.core.kernels import one_blas_thread
 from mcf_cli.core.objective import Hessian, Objective
 from mcf_cli.core.solvers import Outcome
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
+@one_blas_thread()
 def newton(
     objective: Objective, W: Array, b: Array, fit_intercept: bool, max_iter: int, tol: float
 ) -> Outcome:

@@ -110,9 +110,10 @@ def bounded(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Ar
     """The lower bounds 1 / (1 + sum_j E e^{(w_j - w_k).x~}) of Eq. bayes_net, divided by their sum."""
     K = max(2, len(coef))
     loss = PairwiseJensen(K)
+    codes = CodeBook()
     log_bound = np.empty((X.shape[0], K))
     for label in range(K):
-        design = Design(X, corruption, np.full(X.shape[0], label), loss.width, CodeBook())
+        design = Design(X, corruption, np.full(X.shape[0], label), loss.width, codes)
         for block in design.blocks(corruption):
             batch = Batch(block, np.empty(0), np.empty(0))
             log_bound[block.rows, label] = -loss.values(batch, coef.T[block.columns], intercept)

@@ -30,6 +30,12 @@ from mcf_cli.core.solvers import QuadraticSystem, lbfgs
 _INSIDE = 1.0 - 1e-6  # how much of a corruption's domain the optimiser may use
 
 
+def codes_of(scores: Array) -> Array:
+    """The class codes that scores stand for: N or N x 1 of them for two classes, else N x K."""
+    one = scores.ndim == 1 or scores.shape[1] == 1
+    return (scores.ravel() > 0.0).astype(np.int64) if one else scores.argmax(axis=1)
+
+
 @dataclass(frozen=True)
 class Solution:
     """A fitted linear model and how it was reached."""
@@ -49,8 +55,7 @@ class Solution:
 
     def predict(self, X: Any) -> Array:
         """Class codes."""
-        scores = self.decision(X)
-        best = (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        best = codes_of(self.decision(X))
         return best if self.labels is None else self.labels[best]
 
 
@@ -97,9 +102,6 @@ class Problem:
             "shared_lambda": shared_lambda,
         }
         self.loss_name, self.fit_intercept = loss, fit_intercept
-        self.sample_weight = (
-            np.ones(len(self.y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        )
         self.weights = self.sample_weight / self.sample_weight.sum()
         make_loss(loss, max(n_classes, 2), **self.options)
         self.codes = CodeBook() if codes is None else codes
@@ -163,8 +165,6 @@ class Problem:
                 outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol)
             else:
                 scale = self._weight_scale(corruption, l2)
-                # Its steps are judged by values, whose rounding hides a smaller gradient.
-                tol = max(tol, 1e-7)
                 outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
             if self.n_classes > 2:  # a shift of all biases changes nothing
                 outcome = replace(outcome, b=outcome.b - outcome.b.mean())

@@ -11,10 +11,9 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 from scipy.optimize import Bounds, minimize
-from threadpoolctl import threadpool_limits
 
 from mcf_cli.core.families import Array, Corruption, column_sums
-from mcf_cli.core.kernels import transposed_product
+from mcf_cli.core.kernels import one_blas_thread, transposed_product
 from mcf_cli.core.objective import Objective
 
 
@@ -43,7 +42,8 @@ def lbfgs(
 
     The optimiser sees W / scale, one scale a feature: with word counts the curvatures of two features differ a
     thousandfold, and unscaled it takes many more iterations or stops at the first. It stops when no entry
-    of the gradient in the scaled weights exceeds tol.
+    of the gradient in the scaled weights exceeds tol or 1e-7, or when a step changes the value by rounding alone:
+    steps are judged by values, whose rounding hides a smaller gradient.
     """
     D, C = objective.shape
     column = np.asarray(scale, dtype=float)[:, None]
@@ -65,7 +65,7 @@ def lbfgs(
         bounds = Bounds(-reach, reach)
         start = np.clip(start, -reach, reach)
     # Vectors of this length gain nothing from threads, and lose much where another process wants the other core.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         result = minimize(
             value_and_gradient,
             start,

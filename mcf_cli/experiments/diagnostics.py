@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions import Blankout
+from mcf_cli.core.problem import codes_of
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.experiments.methods import make_corruption, shared_problem
 from mcf_cli.experiments.protocols import Params, Row, draw_of
 from mcf_cli.experiments.seeds import generator
-from mcf_cli.experiments.selection import loo_classes
 from mcf_cli.experiments.splits import first, train_test
 
 
@@ -86,16 +86,20 @@ def leave_one_out(params: Params, dataset: Dataset) -> list[Row]:
     """The two formulas against refitting without each row in turn, at every l2."""
     draw, method = draw_of(params), params["method"]
     train = train_test(dataset, {"train_fraction": 0.75, **params["evaluation"]}, draw)[0]
-    X, y = dataset.X[train], dataset.y[train]
     problem = shared_problem(method, dataset, train).problem
+    X, y = dataset.X[train], problem.y
+    if np.bincount(y).min() < 2:
+        raise ValueError(
+            "leaving one out needs two training rows of every class; this data has a class with one"
+        )
     corruption = make_corruption(method, dataset.blocks)
     results = []
     for l2 in params["select"]["l2"]:
         refitted = np.vstack([_without(problem, row, X, corruption, l2) for row in range(len(y))])
-        values = {"loo_error_refitted": np.mean(loo_classes(refitted) != y)}
+        values = {"loo_error_refitted": np.mean(codes_of(refitted) != y)}
         for formula in ("paper", "exact"):
             predicted = problem.loo(corruption, l2, method=formula)
-            values[f"loo_error_{formula}"] = np.mean(loo_classes(predicted) != y)
+            values[f"loo_error_{formula}"] = np.mean(codes_of(predicted) != y)
             values[f"largest_gap_{formula}"] = np.max(np.abs(predicted - refitted))
         results += [{"metric": name, "value": float(value), "l2": l2} for name, value in values.items()]
     return results

@@ -22,7 +22,7 @@ from mcf_cli.baselines.fdrop import Fdrop
 from mcf_cli.baselines.hinge import Hinge
 from mcf_cli.baselines.penalised import Penalised
 from mcf_cli.core import corruptions
-from mcf_cli.core.problem import Problem, Solution
+from mcf_cli.core.problem import Problem, Solution, codes_of
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.experiments.seeds import bit_stream
 
@@ -69,8 +69,10 @@ class Marginalised:
             yield l2, solution
 
     def loo(self, l2: float) -> np.ndarray:
-        """Leave-one-out decision values (quadratic loss)."""
-        return self.shared.problem.loo(self.corruption, l2)
+        """The class codes that leave-one-out predicts (quadratic loss)."""
+        problem = self.shared.problem
+        codes = codes_of(problem.loo(self.corruption, l2))
+        return codes if problem.labels is None else problem.labels[codes]
 
 
 @dataclass(frozen=True)

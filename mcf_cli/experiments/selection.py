@@ -99,12 +99,7 @@ def _holdout_errors(training: Training, l2s: list[float], select: dict, draw: Dr
 
 
 def _loo_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
-    return np.array([np.mean(loo_classes(training.learner.loo(l2)) != training.y) for l2 in l2s]), []
-
-
-def loo_classes(values: np.ndarray) -> np.ndarray:
-    """Class codes from leave-one-out decision values."""
-    return (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
+    return np.array([np.mean(training.learner.loo(l2) != training.y) for l2 in l2s]), []
 
 
 _ERRORS = {"cv": _cv_errors, "holdout": _holdout_errors, "loo": _loo_errors}

@@ -187,7 +187,9 @@ def _spread_note(means: pd.DataFrame) -> tuple[str, ...]:
     most = int(means["runs"].max()) if len(means) else 0
     if most < 2:
         return ()
-    return (f"± is the standard deviation over {most} runs, {most**0.5:.1f} times the standard error of the mean",)
+    return (
+        f"± is the standard deviation over {most} runs, {most**0.5:.1f} times the standard error of the mean",
+    )
 
 
 def _best_text(cells: pd.DataFrame, axis: str) -> str:

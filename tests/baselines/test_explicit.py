@@ -100,7 +100,7 @@ def test_the_gram_matrix_is_the_same_by_either_product(density):
 
 def test_the_centred_loss_is_the_mean_squared_error_at_the_best_bias():
     X, y = counts(3)
-    moments = Moments(8)
+    moments = Moments()
     targets = signed_targets(y, 3)
     moments.add(X[:20], targets[:20])
     moments.add(X[20:], targets[20:])
@@ -111,3 +111,11 @@ def test_the_centred_loss_is_the_mean_squared_error_at_the_best_bias():
     assert value == pytest.approx(np.mean(np.sum(residual**2, axis=1)))
     np.testing.assert_allclose(residual.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(gradient, 2 * X.T @ residual / len(y), atol=1e-10)
+
+
+def test_wide_data_needs_no_matrix_of_features_by_features():
+    """A thousand gigabytes, were it allocated."""
+    X = sparse.random(30, 400_000, density=1e-4, format="csr", random_state=0)
+    y = np.arange(30) % 2
+    solution = Explicit(X, y, Blankout(q=0.5), loss="quadratic").solve(l2=0.1, copies=2)
+    assert solution.coef.shape == (1, 400_000)

@@ -66,3 +66,14 @@ def test_a_negative_l2_and_unknown_forms_are_refused():
         Hinge(X, y).solve(-0.1)
     with pytest.raises(ValueError, match="multiclass must be one of"):
         Hinge(X, y, "pairs")
+
+
+@pytest.mark.parametrize("absent", [0, 1, 2])
+def test_an_absent_class_leaves_the_codes_of_the_others(absent):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 90)
+    X = np.eye(3)[y] + 0.1 * rng.normal(size=(90, 3))
+    X, y = X[y != absent], y[y != absent]
+    solution = Hinge(X, y).solve(0.01)
+    np.testing.assert_array_equal(solution.predict(X), y)
+    assert solution.objective < 0.7  # 1 is that of zero weights

@@ -11,7 +11,7 @@ from mcf_cli.core.chunks import (
     SummedObjective,
     Task,
     added,
-    conjugate_gradients,
+    minimise_quadratic,
     second_moments,
     solve,
 )
@@ -172,6 +172,6 @@ def test_conjugate_gradients_that_run_out_of_iterations_say_so():
     task = task_of(Blankout(0.4), 30, 3, 0.01, loss="quadratic")
     chunk = Chunk(X, y, task)
     objective, curvature = SummedObjective(task, 150, chunk.sums), second_moments(X, task) / 75
-    short = conjugate_gradients(objective, True, curvature, max_iter=2)
+    short = minimise_quadratic(objective, True, curvature, max_iter=2)
     assert (short.n_iter, short.converged) == (2, False)
-    assert conjugate_gradients(objective, True, curvature).converged
+    assert minimise_quadratic(objective, True, curvature).converged

@@ -252,4 +252,16 @@ def test_a_negative_count_is_found_in_the_whole_of_a_mix():
 )
 def test_the_covariance_of_one_row_of_symbols(case):
     for x, law in zip(case.X, case.laws, strict=True):
-        np.testing.assert_allclose(case.corruption.covariance(x), ref.covariance(law), atol=1e-14)
+        np.testing.assert_allclose(
+            case.corruption.covariance_sum(x[None, :], np.ones(1)).toarray(), ref.covariance(law), atol=1e-14
+        )
+
+
+def test_a_sparse_sample_of_symbols_is_the_dense_one():
+    corruption = Multinomial(q=0.4, blocks=3)
+    dense, packed = (
+        corruption.sample(X, np.random.default_rng(0)) for X in (ONE_HOT, sparse.csr_matrix(ONE_HOT))
+    )
+    assert sparse.issparse(packed)
+    np.testing.assert_array_equal(packed.toarray(), dense)
+    np.testing.assert_array_equal(dense.reshape(len(dense), -1, 3).sum(axis=2), 1.0)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from mcf_cli import Blankout, Dropout
 from mcf_cli.core import kernels
 from mcf_cli.core.problem import Problem
+from threadpoolctl import threadpool_info, threadpool_limits
 
 rng = np.random.default_rng(0)
 
@@ -144,3 +145,28 @@ def test_shares_are_one_a_thread_and_hold_every_entry_once(n, monkeypatch):
     shares = kernels._shares(n)
     assert len(shares) == 3
     np.testing.assert_array_equal(np.concatenate([np.arange(n)[share] for share in shares]), np.arange(n))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_makes_threads_of_its_own(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert kernels.in_threads(str, [1, 2]) == ["1", "2"]
+    child = os.fork()
+    if not child:
+        os._exit(0 if kernels.in_threads(str, [3, 4]) == ["3", "4"] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_fits_that_overlap_leave_blas_with_the_threads_that_it_had():
+    def blas_threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        first, second = kernels.one_blas_thread(), kernels.one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(blas_threads()) <= {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before

@@ -60,3 +60,12 @@ def test_a_wrong_selection_of_a_data_set_is_refused_with_its_place():
     own = {"name": "builtin-digits", "select": {"folds": 1}}
     with pytest.raises(McfError, match=r"datasets\.0\.select"):
         tiny_plan(datasets=[own])
+
+
+def test_leaving_one_out_of_rows_that_lack_a_class_predicts_the_codes_of_the_data():
+    dataset = load("builtin-topics")
+    rows = np.flatnonzero(np.isin(dataset.y, [1, 3]))[:60]
+    method = {"loss": "quadratic", "corruption": "blankout", "penalty": "l2", "q": 0.3}
+    learner = make_learner({"method": method, "fit": {"max_iter": 200, "tol": 1e-7}}, dataset, rows)
+    assert set(learner.loo(0.1)) <= {1, 3}
+    assert np.mean(learner.loo(0.1) == dataset.y[rows]) > 0.8
