@@ -4,7 +4,7 @@ A baseline is built on one training set and solved for one set of hyper-paramete
 
     Hinge(X, y).solve(l2)                                   LinearSVC                           (Figure 9)
     Fdrop(X, y).solve(l2, deletions)                        worst-case deletion                 (Figure 9)
-    Penalised(problem, "l1").solve(strength)                plain losses with l1 or l2          (Figure 9)
+    Penalised(problem).solve(l1)                            plain losses with an l1 penalty     (Figure 9)
     Explicit(X, y, corruption, loss).solve(l2, copies)      M corrupted copies (Eq. explicitM)  (Figure 6)
 
 ``X`` is dense or sparse, ``y`` holds codes 0..K-1. Every ``solve`` takes ``start=``, ``max_iter=``, ``tol=``

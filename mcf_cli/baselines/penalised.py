@@ -1,10 +1,9 @@
-"""Plain losses with an l1 or l2 penalty, on one scale: mean loss + strength * penalty(w), the bias left free.
+"""Plain losses with an l1 penalty: mean loss + l1 |w|, the bias left free.
 
-    Penalised(problem, "l1").solve(0.001) -> Solution
+    Penalised(problem).solve(0.001) -> Solution
 
 The losses are the core's own (``Problem`` without corruption), so a difference between MCF and a baseline is
-never a difference between two implementations. The l2 penalty is the core's own solver too. The l1 penalty is
-added to any smooth function by ``minimise_l1``.
+never a difference between two implementations. ``minimise_l1`` adds the penalty to any smooth function.
 """
 
 from __future__ import annotations
@@ -17,27 +16,22 @@ from scipy.optimize import OptimizeResult, minimize
 from mcf_cli.baselines.moments import MOMENT_FEATURES, Centred, Moments, signed_targets
 from mcf_cli.core.problem import Problem, Solution
 
-PENALTIES = ("l1", "l2")
 Smooth = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Penalised:
-    """A plain model with an l1 or l2 penalty on one training set."""
+    """A plain model of classes with an l1 penalty, on one training set."""
 
-    def __init__(self, problem: Problem, penalty: str = "l1") -> None:
-        if penalty not in PENALTIES:
-            raise ValueError(f"penalty must be one of {PENALTIES}, not {penalty!r}")
-        self.problem, self.penalty = problem, penalty
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
         self._cached: Centred | None = None
 
     def solve(
-        self, strength: float, *, start: Solution | None = None, max_iter: int = 1000, tol: float = 1e-4
+        self, l1: float, *, start: Solution | None = None, max_iter: int = 1000, tol: float = 1e-4
     ) -> Solution:
-        if self.penalty == "l2":
-            return self.problem.solve(None, strength, start=start, max_iter=max_iter, tol=tol)
         if self.problem.loss_name == "quadratic" and self.problem.X.shape[1] <= MOMENT_FEATURES:
-            return self._from_moments(strength, start, max_iter, tol)
-        return self._from_rows(strength, start, max_iter, tol)
+            return self._from_moments(l1, start, max_iter, tol)
+        return self._from_rows(l1, start, max_iter, tol)
 
     def _from_rows(self, l1: float, start: Solution | None, max_iter: int, tol: float) -> Solution:
         """Any loss: weights and bias together, every evaluation a pass over the data."""
@@ -71,11 +65,8 @@ class Penalised:
 
     def _centred(self) -> Centred:
         if self._cached is None:
-            y, n_classes = self.problem.y, self.problem.n_classes
             moments = Moments()
-            moments.add(
-                self.problem.X, signed_targets(y, n_classes) if n_classes else y[:, None].astype(float)
-            )
+            moments.add(self.problem.X, signed_targets(self.problem.y, self.problem.n_classes))
             self._cached = moments.centred()
         return self._cached
 

@@ -34,7 +34,7 @@ _REPEATED = 4  # pairs that occur fewer times than this on average are not worth
 
 
 @dataclass(frozen=True)
-class Coded:
+class Coding:
     """X with its entries replaced by the numbers of their (feature, value) pairs, in the order that walks fastest."""
 
     Z: sp.csr_matrix
@@ -42,26 +42,26 @@ class Coded:
     value: Array
     repeated: bool  # the pairs recur from row to row
 
-    def rows(self, index: Array | slice) -> Coded:
+    def rows(self, index: Array | slice) -> Coding:
         """The same coding on some of the rows, without the pairs that they do not hold."""
         Z = self.Z[index]
         held = np.zeros(Z.shape[1], dtype=bool)
         held[Z.indices] = True
         if held.all():
-            return Coded(Z, self.feature, self.value, self.repeated)
+            return Coding(Z, self.feature, self.value, self.repeated)
         renumbered = np.cumsum(held, dtype=np.int32) - 1
         Z = sp.csr_matrix((Z.data, renumbered[Z.indices], Z.indptr), shape=(Z.shape[0], int(held.sum())))
-        return Coded(Z, self.feature[held], self.value[held], self.repeated)
+        return Coding(Z, self.feature[held], self.value[held], self.repeated)
 
 
-def encode(X: sp.csr_matrix) -> Coded:
+def encode(X: sp.csr_matrix) -> Coding:
     """Number the distinct (feature, value) pairs of X."""
     values = _distinct(X.data)
     if values is None:  # hardly a value repeats: every non-zero is its own pair
         Z = sp.csr_matrix(
             (np.ones(X.nnz), np.arange(X.nnz, dtype=X.indices.dtype), X.indptr), (X.shape[0], X.nnz)
         )
-        return Coded(Z, X.indices, X.data, repeated=False)
+        return Coding(Z, X.indices, X.data, repeated=False)
     D, V = X.shape[1], len(values)
     code = np.searchsorted(values, X.data)
     if np.iinfo(np.int32).max > V * D:
@@ -83,7 +83,7 @@ def encode(X: sp.csr_matrix) -> Coded:
         rank[order] = np.arange(len(order), dtype=np.int32)
         distinct, number = distinct[order], rank[number]
     Z = sp.csr_matrix((np.ones(X.nnz), number, X.indptr), shape=(X.shape[0], len(distinct)))
-    return Coded(
+    return Coding(
         Z, (distinct // V).astype(np.int32), values[distinct % V], len(distinct) * _REPEATED <= X.nnz
     )
 
@@ -93,9 +93,9 @@ class CodeBook:
 
     def __init__(self, parent: CodeBook | None = None, rows: Array | None = None):
         self._parent, self._rows = parent, rows
-        self._codes: dict[Any, Coded] = {}
+        self._codes: dict[Any, Coding] = {}
 
-    def coded(self, key: Any, held: Any) -> Coded:
+    def coded(self, key: Any, held: Any) -> Coding:
         """The coding of the columns `held`, which `key` identifies."""
         if key not in self._codes:
             if self._parent is not None and self._rows is not None and key in self._parent._codes:
@@ -388,7 +388,7 @@ class _Source:
 
     columns: Array | slice
     matrix: Any  # prepared columns of X, or None when coded
-    code: Coded | None
+    code: Coding | None
     width: int  # how many columns
     compress: bool  # columns that a block does not hold may be left out
 

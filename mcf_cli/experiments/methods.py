@@ -105,7 +105,7 @@ class L1:
         return replace(self, shared=self.shared.subset(rows))
 
     def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
-        model = Penalised(self.shared.problem, "l1")
+        model = Penalised(self.shared.problem)
         solution = start if _same_classes(start, self.shared.problem) else None
         for strength in sorted(l2s, reverse=True):
             solution = model.solve(strength, start=solution, **self.fit)

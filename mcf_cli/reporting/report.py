@@ -20,6 +20,7 @@ import pandas as pd
 import yaml
 
 from mcf_cli.experiments.files import write_text
+from mcf_cli.experiments.run import spoken_time
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting import tables
 from mcf_cli.reporting.captions import caption
@@ -218,13 +219,6 @@ def _data_words(facts: Mapping[str, Any]) -> str:
     words += f", {facts['n_classes']} classes" if facts.get("n_classes") else ""
     words += f", sha256 {facts['sha256'][:12]}" if facts.get("sha256") else ""
     return ". ".join([words, *(str(note).rstrip(".") for note in facts.get("notes") or ())])
-
-
-def spoken_time(seconds: float) -> str:
-    """``40 s``, ``4 min``, ``2.5 h``."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _environments(results: Mapping[str, ItemResults]) -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ class ArrayFile:
                 file.write(array.tobytes(order))
 
     def arrays(self) -> list[np.ndarray]:
-        """The arrays. They may be written to, which changes neither the file nor the next call's arrays."""
+        """The arrays. What is written to them stays out of the file; arrays of ones are shared: leave them alone."""
         mapped = (
             np.memmap(self.path, np.uint8, mode="c") if self.path.stat().st_size else np.empty(0, np.uint8)
         )

@@ -24,7 +24,7 @@ def examples(classes=2, seed=0):
 def test_l1_meets_the_subgradient_conditions(loss, classes, kind):
     X, y = examples(classes)
     problem = Problem(kind(X), y, loss=loss)
-    solution = Penalised(problem, "l1").solve(0.06, tol=1e-6)
+    solution = Penalised(problem).solve(0.06, tol=1e-6)
     value, by_coef, by_intercept = problem.loss_gradient(None, 0.0, solution.coef, solution.intercept)
     assert solution.converged
     assert solution.objective == pytest.approx(value + 0.06 * np.abs(solution.coef).sum(), rel=1e-9)
@@ -36,7 +36,7 @@ def test_l1_meets_the_subgradient_conditions(loss, classes, kind):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_quadratic_l1_is_one_lasso_a_class(classes):
     X, y = examples(classes)
-    solution = Penalised(Problem(X, y, loss="quadratic"), "l1").solve(0.1, tol=1e-9)
+    solution = Penalised(Problem(X, y, loss="quadratic")).solve(0.1, tol=1e-9)
     for code, weights in zip(range(1, 2) if classes == 2 else range(classes), solution.coef, strict=True):
         lasso = Lasso(alpha=0.05, tol=1e-12, max_iter=100000).fit(X, np.where(y == code, 1.0, -1.0))
         np.testing.assert_allclose(weights, lasso.coef_, atol=1e-6)
@@ -44,7 +44,7 @@ def test_quadratic_l1_is_one_lasso_a_class(classes):
 
 def test_logistic_l1_is_scikit_learns():
     X, y = examples()
-    ours = Penalised(Problem(X, y, loss="logistic"), "l1").solve(0.03, tol=1e-8)
+    ours = Penalised(Problem(X, y, loss="logistic")).solve(0.03, tol=1e-8)
     model = LogisticRegression(l1_ratio=1.0, solver="saga", C=1 / (0.03 * len(y)), tol=1e-10, max_iter=20000)
     model.fit(X, y)
     np.testing.assert_allclose(ours.coef, model.coef_, atol=1e-4)
@@ -54,27 +54,19 @@ def test_logistic_l1_is_scikit_learns():
 def test_multi_class_logistic_l1_reaches_scikit_learns_objective():
     X, y = examples(3)
     problem = Problem(X, y, loss="logistic")
-    ours = Penalised(problem, "l1").solve(0.03, tol=1e-8)
+    ours = Penalised(problem).solve(0.03, tol=1e-8)
     model = LogisticRegression(l1_ratio=1.0, solver="saga", C=1 / (0.03 * len(y)), tol=1e-10, max_iter=20000)
     model.fit(X, y)
     value, _, _ = problem.loss_gradient(None, 0.0, model.coef_, model.intercept_)
     assert ours.objective == pytest.approx(value + 0.03 * np.abs(model.coef_).sum(), abs=1e-6)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_l2_is_the_cores_plain_model(loss):
-    X, y = examples(3)
-    problem = Problem(X, y, loss=loss)
-    baseline, plain = Penalised(problem, "l2").solve(0.1), problem.solve(None, 0.1)
-    np.testing.assert_array_equal(baseline.coef, plain.coef)
-
-
 def test_moments_and_rows_give_the_same_lasso(monkeypatch):
     X, y = examples(3)
     problem = Problem(X, y, loss="quadratic")
-    by_moments = Penalised(problem, "l1").solve(0.05, tol=1e-9)
+    by_moments = Penalised(problem).solve(0.05, tol=1e-9)
     monkeypatch.setattr(penalised, "MOMENT_FEATURES", 1)
-    by_rows = Penalised(problem, "l1").solve(0.05, tol=1e-9)
+    by_rows = Penalised(problem).solve(0.05, tol=1e-9)
     np.testing.assert_allclose(by_rows.coef, by_moments.coef, atol=1e-6)
     np.testing.assert_allclose(by_rows.intercept, by_moments.intercept, atol=1e-6)
 
@@ -82,13 +74,7 @@ def test_moments_and_rows_give_the_same_lasso(monkeypatch):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_warm_start_changes_the_road_and_not_the_place(loss):
     X, y = examples()
-    model = Penalised(Problem(X, y, loss=loss), "l1")
+    model = Penalised(Problem(X, y, loss=loss))
     cold = model.solve(0.02, tol=1e-8)
     warm = model.solve(0.02, start=model.solve(0.1, tol=1e-8), tol=1e-8)
     np.testing.assert_allclose(warm.coef, cold.coef, atol=1e-5)
-
-
-def test_an_unknown_penalty_is_refused():
-    X, y = examples()
-    with pytest.raises(ValueError, match="penalty must be one of"):
-        Penalised(Problem(X, y), "l0")
