@@ -14,10 +14,10 @@ def command(items: tuple[str, ...], out: Path | None, yes: bool) -> None:
 
     Tables and figures stay; the next run starts from nothing.
     """
-    from mcf_cli.commands.stored import SCRATCH
+    from mcf_cli.datasets.registry import nearest
     from mcf_cli.errors import McfError
+    from mcf_cli.experiments.items import SCRATCH
     from mcf_cli.experiments.store import Store, items_in
-    from mcf_cli.experiments.values import nearest
 
     folder = out or SCRATCH
     known = items_in(folder)

@@ -10,12 +10,10 @@ from mcf_cli.commands.presenting import present
 from mcf_cli.commands.stored import outcomes_below
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.files import write_text
-from mcf_cli.experiments.items import claims_file
+from mcf_cli.experiments.items import FOLDERS, claims_file
 from mcf_cli.experiments.outputs import config_yaml
 from mcf_cli.experiments.rows import to_csv
 from mcf_cli.experiments.run import Outcome
-
-RESULTS = Path("results")
 
 
 def build_report(items: tuple[str, ...], out: Path | None, claims: Path | None, as_json: bool) -> None:
@@ -25,7 +23,7 @@ def build_report(items: tuple[str, ...], out: Path | None, claims: Path | None, 
     """
     from mcf_cli.reporting.report import write_report
 
-    folder = out or RESULTS
+    folder = out or FOLDERS["paper"]
     outcomes = outcomes_below(folder, items)
     if not outcomes and not any(folder.glob("*/rows.csv")):
         raise McfError(f"{folder} holds no results: run `mcf reproduce` or another command first.")

@@ -15,13 +15,13 @@ from mcf_cli.commands.presenting import present
 from mcf_cli.commands.progress import listening
 from mcf_cli.experiments.defaults import DEFAULTS
 from mcf_cli.experiments.engine import Engine, make_engine
+from mcf_cli.experiments.items import SCRATCH
 from mcf_cli.experiments.loading import LoadedConfig, load_config
 from mcf_cli.experiments.narrow import narrowed
 from mcf_cli.experiments.plan import Plan, make_plan
 from mcf_cli.experiments.run import Outcome, progress_of, run_plan
 from mcf_cli.experiments.store import Store
 
-SCRATCH = Path("results/scratch")
 COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q", "cost": "reproduce", "loo": "reproduce"}
 
 

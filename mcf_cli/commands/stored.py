@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from mcf_cli.experiments.items import FOLDERS
+from mcf_cli.experiments.items import FOLDERS, SCRATCH
 from mcf_cli.experiments.run import Outcome, stored_outcome
 from mcf_cli.experiments.store import items_in
-
-SCRATCH = Path("results/scratch")
 
 
 def outcomes_below(out: Path | None, items: tuple[str, ...] = ()) -> list[Outcome]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mcf_cli.datasets.registry import nearest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.config import PROFILES, Config
-from mcf_cli.experiments.values import nearest
 from mcf_cli.experiments.yamlfile import Place, PlacedDict, PlacedList, describe, parse_yaml, read_yaml
 
 

@@ -1,6 +1,5 @@
 """From a config to the list of its trials; what cannot work on the data is refused here, before any fit."""
 
-import difflib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from mcf_cli import datasets
 from mcf_cli.datasets.dataset import Dataset
+from mcf_cli.datasets.registry import nearest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.collecting import collector_paused
 from mcf_cli.experiments.config import LEVEL_OF, Config, DataEntry, GridEntry, Select
@@ -97,11 +97,6 @@ class Plan:
     def from_json(cls, text: str) -> "Plan":
         plain = json.loads(text)
         config = Config.model_validate(plain["config"])
-        if "trials" in plain:  # as plans were kept before the trials followed from the parts
-            parts = [Part(DataFacts(**facts), {}, [], config.select) for facts in plain["data"]]
-            plan = cls(config, parts, plain["notices"], plain["profile"])
-            vars(plan)["trials"] = [Trial(**trial) for trial in plain["trials"]]
-            return plan
         return cls(
             config, [Part.from_dict(part) for part in plain["parts"]], plain["notices"], plain["profile"]
         )
@@ -132,9 +127,8 @@ def _check_limits(loaded: LoadedConfig) -> None:
     for position, entry in enumerate(loaded.config.grid):
         for name in entry.only_on or ():
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f" (did you mean {close[0]}?)" if close else ""
-                raise loaded.error(["grid", position, "only_on"], f"{name} is no data set{hint}")
+                message = f"{name} is no data set{nearest(name, sorted(known))}"
+                raise loaded.error(["grid", position, "only_on"], message)
         if entry.up_to is not None and loaded.config.evaluation.protocol != "learning-curve":
             raise loaded.error(["grid", position, "up_to"], "only a learning curve has sizes to limit")
 
@@ -153,8 +147,7 @@ def _resolve(
 ) -> tuple[dict[str, Any], Dataset]:
     """The data set, or its fallback with a notice; a wrong name is an error with the nearest right one."""
     name, options = entry.name, entry.options
-    known = datasets.names()
-    if name in known and not datasets.available(name) and entry.fallback:
+    if name in datasets.names() and not datasets.available(name) and entry.fallback:
         notices.append(
             f"{name} is not on this machine (mcf data get {name}): using {entry.fallback} instead."
         )
@@ -162,9 +155,7 @@ def _resolve(
     try:
         return {"name": name, "options": options}, load_data(name, tuple(sorted(options.items())))
     except McfError as error:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" (did you mean {close[0]}?)" if close and name not in known else ""
-        raise loaded.error(["datasets", index], f"{error}{hint}") from None
+        raise loaded.error(["datasets", index], str(error)) from None
 
 
 @lru_cache(maxsize=1)

@@ -100,6 +100,12 @@ def test_hostile_yaml_is_refused_in_one_line(text, word, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_misspelt_data_set_is_hinted_at_once():
+    with pytest.raises(McfError) as error:
+        make_plan(load_config({**TINY, "datasets": ["builtin-digit"]}))
+    assert str(error.value).count("did you mean") == 1
+
+
 def test_poisson_on_negative_data_is_refused_before_any_fit(tmp_path):
     data = tmp_path / "negative.csv"
     data.write_text("a,b,label\n" + "".join(f"{k - 3},{k},{k % 2}\n" for k in range(8)))
