@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from mcf_cli import datasets
 from mcf_cli.datasets.dataset import Dataset
@@ -116,7 +117,7 @@ def make_plan(loaded: LoadedConfig) -> Plan:
         if about.sha256 in parts:
             continue
         _check_data(loaded, index, about)
-        select = _own_selection(loaded, index, entry)
+        select = _own_selection(loaded, index, about)
         parts[about.sha256] = Part(about, reference, _variants(config, dataset, notices), select)
     return Plan(config, list(parts.values()), notices, loaded.profile)
 
@@ -133,13 +134,25 @@ def _check_limits(loaded: LoadedConfig) -> None:
             raise loaded.error(["grid", position, "up_to"], "only a learning curve has sizes to limit")
 
 
-def _own_selection(loaded: LoadedConfig, index: int, entry: DataEntry) -> Select:
+def _own_selection(loaded: LoadedConfig, index: int, about: DataFacts) -> Select:
     """The selection that this data set asks for."""
-    select = loaded.config.select
+    config, own = loaded.config, loaded.config.datasets[index].select
+    if not own:
+        return config.select
     try:
-        return Select.model_validate(select.model_dump() | entry.select) if entry.select else select
+        select = Select.model_validate(config.select.model_dump() | own)
+        for position, entry in enumerate(config.grid):
+            if _meant_for(entry, about):
+                config.check_entry(position, entry, select)
     except ValidationError as error:
         raise loaded.error(["datasets", index, "select"], error.errors()[0]["msg"]) from None
+    except PydanticCustomError as error:
+        raise loaded.error(["datasets", index, "select"], error.message()) from None
+    return select
+
+
+def _meant_for(entry: GridEntry, about: DataFacts) -> bool:
+    return entry.only_on is None or about.name in entry.only_on
 
 
 def _resolve(
@@ -191,6 +204,8 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts) -> None:
         valid = ", ".join([*about.splits, RANDOM])
         raise loaded.error(["evaluation", "split"], f"{about.name} has no split {split!r}; it has {valid}")
     for position, entry in enumerate(config.grid):
+        if not _meant_for(entry, about):
+            continue
         for corruption in entry.corruption:
             if problem := _mismatch(corruption, about):
                 raise loaded.error(
@@ -232,7 +247,7 @@ def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
             chosen,
         )
         for entry in config.grid
-        if entry.only_on is None or about.name in entry.only_on
+        if _meant_for(entry, about)
         for variant in part.variants
         if entry.up_to is None or variant["train_size"] <= entry.up_to
         for method, chosen in methods(entry, part.select, about.n_classes)

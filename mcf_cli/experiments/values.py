@@ -107,12 +107,19 @@ def _whole(values: list[float]) -> list[int]:
     return [int(value) for value in values]
 
 
+def _above_zero(values: list[int]) -> list[int]:
+    if 0 in values:
+        raise PydanticCustomError("zero", "expected 1 or more, found 0")
+    return values
+
+
 Numbers = Annotated[
     Annotated[Range, Tag("range")] | Annotated[list[Number], Tag("list")] | Annotated[Number, Tag("value")],
     Discriminator(_shape),
     AfterValidator(_spread),
 ]
 Counts = Annotated[Numbers, AfterValidator(_whole)]
+Sizes = Annotated[Counts, AfterValidator(_above_zero)]
 
 
 def words(kind: Any) -> Any:
