@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+ROOT = Path(__file__).parents[2]
 SMALL = ["--set", "select.l2=[0.01,0.1]", "--set", "select.by=holdout", "--set", "fit.max_iter=30"]
 BARE = {
     "sweep-q": ["--q", "0,0.5", "--loss", "quadratic", "--loss", "logistic", *SMALL],
@@ -99,7 +100,7 @@ def test_own_csv_goes_through_sweep_train_and_predict(mcf, tmp_path):
 
 
 def test_the_example_falls_back_to_built_in_data_and_says_so(mcf, tmp_path):
-    example = Path(__file__).parents[2] / "configs" / "examples" / "amazon-books.yaml"
+    example = ROOT / "configs" / "examples" / "amazon-books.yaml"
     fast = ["--set", "select.q=[0.5]", "--set", "select.l2=[0.01]", "--set", "fit.max_iter=30"]
     result = mcf("train", "--config", example, *fast)
     assert result.code == 0, result.err
@@ -107,6 +108,49 @@ def test_the_example_falls_back_to_built_in_data_and_says_so(mcf, tmp_path):
     assert "builtin-reviews (builtin data)" in result.out
     metrics = json.loads((tmp_path / "results/scratch/amazon-books/metrics.json").read_text())
     assert metrics["data_source"] == "builtin"
+
+
+FILE = """\
+item: file
+datasets: [{name: builtin-digits, select: {q: [0.7], l2: [1.0]}}]
+evaluation: {train: 80, test: 100}
+grid:
+  - {loss: [quadratic, logistic], corruption: blankout, q: 0.3}
+  - {loss: quadratic, corruption: none}
+  - {loss: quadratic, corruption: dropout}
+select: {l2: [0.1, 10], q: [0.6, 0.8], by: holdout}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "chosen"),
+    [
+        (["--corruption", "blankout", "--q", "0.5"], {"corruption": "blankout", "q": 0.5, "l2": 1.0}),
+        (["--corruption", "blankout", "--q", "0.5", "--l2", "0.01"], {"q": 0.5, "l2": 0.01}),
+        (["--corruption", "dropout", "--q", "0.2", "--l2", "0.01"], {"q": 0.2, "l2": 0.01}),
+        (["--corruption", "none"], {"corruption": "none", "l2": 1.0}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_train_is_told_beats_its_file(flags, chosen, mcf, tmp_path):
+    (tmp_path / "file.yaml").write_text(FILE)
+    result = mcf("train", "--config", "file.yaml", "--loss", "quadratic", "--json", *flags)
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["chosen"].items() >= {"loss": "quadratic", **chosen}.items()
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "trials"),
+    [
+        ("own-data", ["--loss", "logistic", "--corruption", "blankout", "--q", "0.4"], "1 trial"),
+        ("own-data", ["--loss", "logistic", "--corruption", "blankout", "--q", "0.2,0.4"], "2 trials"),
+        ("amazon-books", ["--loss", "quadratic", "--corruption", "dropout", "--q", "0.2,0.4"], "2 trials"),
+    ],
+)
+def test_train_takes_one_model_from_any_config(config, flags, trials, mcf):
+    result = mcf("train", "--config", ROOT / "configs" / "examples" / f"{config}.yaml", *flags, "--dry-run")
+    assert result.code == 0, result.err
+    assert f"{trials}: 0 done" in result.out
 
 
 def test_the_trained_model_has_the_error_that_its_trial_reported(mcf, tmp_path):
