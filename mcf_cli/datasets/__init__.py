@@ -23,7 +23,7 @@ REAL = {
     "reuters": "reuters",
     "dmoz": "dmoz",
     "cifar10": "cifar10",
-    "cifar10-words": "cifar10",
+    "cifar10-words": "cifar10_words",
     "splice": "splice",
     "mnist": "mnist",
 }
