@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from mcf_cli.commands.presenting import sample_image
 from PIL import Image
+from tiny import tiny_plan
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["--set", "select.l2=[0.01,0.1]", "--set", "select.by=holdout", "--set", "fit.max_iter=30"]
@@ -42,6 +44,19 @@ def test_a_bare_command_runs_on_built_in_data_and_says_so_everywhere(command, mc
     assert all(row["status"] == "ok" for row in rows)
     with Image.open(folder / "figure.png") as image:
         assert min(image.size) > 300
+
+
+@pytest.mark.parametrize(
+    ("header", "shape"),
+    [("row0col0,row0col1,row1col0,row1col1", (2, 2)), ("a,b,c,d", None), ("row0col0,row0col1", None)],
+    ids=["pixels", "as many as pixels", "half a picture"],
+)
+def test_the_sample_under_figure_9_is_a_picture_or_nothing(header, shape, tmp_path):
+    row = "1," * (header.count(",") + 1)
+    (tmp_path / "rows.csv").write_text(f"{header},label\n" + "".join(f"{row}{k % 2}\n" for k in range(20)))
+    plan = tiny_plan(datasets=[str(tmp_path / "rows.csv")], evaluation={"protocol": "nightmare"})
+    image = sample_image(plan)
+    assert (None if image is None else image.shape) == shape
 
 
 def test_bounds_needs_no_data_and_every_bound_lies_above_the_expectation(mcf, tmp_path):
