@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,6 +52,16 @@ def test_status_of_a_complete_run_is_0_and_report_rebuilds_its_files(mcf, tmp_pa
     assert {name: (folder / name).read_bytes() for name in before} == before
 
 
+def test_report_knows_the_items_that_are_stored_or_lie_there_and_no_others(mcf, tmp_path):
+    mcf(*ONE, "--q", "0.5", "--out", "here")
+    misspelt = mcf("report", "swep-q", "--out", "here")
+    assert misspelt.code == 2
+    assert "here holds no item 'swep-q'; did you mean `sweep-q`?" in misspelt.err
+    assert not (tmp_path / "here" / "report.md").exists()
+    shutil.rmtree(tmp_path / "here" / ".cache")
+    assert mcf("report", "sweep-q", "--out", "here").code == 0
+
+
 def test_clean_forgets_so_that_the_next_run_starts_anew(mcf):
     mcf(*ONE, "--q", "0.5")
     assert "1 done" in mcf(*ONE, "--q", "0.5", "--dry-run").out
@@ -82,6 +93,7 @@ def test_a_second_run_on_the_same_folder_is_refused(mcf, tmp_path):
         (["sweep-q", "--scheduler", "tcp://127.0.0.1:9", "--engine", "serial"], ["--scheduler"]),
         (["train", "--dataset", "builtin-digits", "--dataset", "builtin-topics"], ["one model"]),
         (["reproduce", "fig33", "--configs", ROOT / "configs"], ["fig33", "`fig3`"]),
+        (["reproduce", "fig1", "--config", "mine.yaml"], ["--config mine.yaml", "leave out fig1"]),
         (["predict", "--model", "nowhere.npz", "--data", "builtin-digits"], ["nowhere.npz", "mcf train"]),
     ],
     ids=lambda value: " ".join(map(str, value[:3])) if isinstance(value, list) else None,
