@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcf_cli.commands.main import main
 from mcf_cli.experiments.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,24 @@ def test_a_failing_trial_is_shown_the_exit_code_is_1_and_status_remembers(mcf, t
     again = mcf("learning-curve", "--config", config)
     assert again.code == 1
     assert "1 to run" in again.err
+
+
+def test_make_writes_the_report_though_a_trial_failed(tmp_path):
+    """The real Makefile in a folder with a config of its own; this checkout stands in for an installed mcf."""
+    command = tmp_path / ".venv" / "bin" / "mcf"
+    for folder in (tmp_path / "configs", command.parent):
+        folder.mkdir(parents=True)
+    (tmp_path / "configs" / "failing.yaml").write_text(FAILING)
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcf_cli "$@"\n')
+    command.chmod(0o755)
+    for name in ("pyproject.toml", ".venv/ready"):  # in this order, so that nothing is installed
+        (tmp_path / name).touch()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    make = ["make", "-f", ROOT / "Makefile", "demo"]
+    made = subprocess.run(make, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "10 folds need at least as many rows" in made.stderr
+    assert made.returncode != 0
+    assert "PARTIAL 1/2" in (tmp_path / "results" / "demo" / "report.md").read_text()
 
 
 def test_status_of_a_complete_run_is_0_and_report_rebuilds_its_files(mcf, tmp_path):
@@ -179,6 +198,17 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     assert "go on with: mcf sweep-q --dataset builtin-topics" in rest
     assert "Traceback" not in rest
     assert len(Store(tmp_path / "results/scratch", "sweep-q").records()) >= 1
+
+
+def test_help_says_which_options_may_be_repeated():
+    commands = [main.get_command(None, name) for name in main.list_commands(None)]
+    commands += [sub for group in commands for sub in getattr(group, "commands", {}).values()]
+    options = [
+        option for command in commands for option in command.params if option.param_type_name == "option"
+    ]
+    repeated = [option for option in options if option.multiple]
+    assert len(repeated) > 10
+    assert all("may be repeated" in option.help for option in repeated)
 
 
 def test_help_imports_nothing_heavy():
