@@ -17,9 +17,14 @@ $(VENV)/ready: pyproject.toml
 
 install: $(VENV)/ready  ## create .venv with mcf and its development tools
 
+# Every item with a profile into a folder, then the report, even where a trial failed: the run's exit code counts.
+define reproduce
+$(BIN)/mcf reproduce --profile $(1) --jobs 0 --out $(2); status=$$?; \
+$(BIN)/mcf report --out $(2) && exit $$status
+endef
+
 demo: $(VENV)/ready  ## every paper item on built-in data, with the report: about two minutes
-	$(BIN)/mcf reproduce --profile smoke --jobs 0 --out results/demo
-	$(BIN)/mcf report --out results/demo
+	$(call reproduce,smoke,results/demo)
 
 test: $(VENV)/ready  ## run the test suite, two files at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -31,13 +36,11 @@ data: $(VENV)/ready  ## get every data set that can be had; what cannot is repla
 	-$(BIN)/mcf data get --all
 
 quick: data  ## every item on real data with reduced grids: about ten minutes
-	$(BIN)/mcf reproduce --profile quick --jobs 0 --out results/quick
-	$(BIN)/mcf report --out results/quick
+	$(call reproduce,quick,results/quick)
 
 reproduce-all: data  ## the whole paper at full scale, into results/: hours; the same command resumes
 	$(BIN)/mcf reproduce --profile paper --jobs 0 --out results --dry-run
-	$(BIN)/mcf reproduce --profile paper --jobs 0 --out results
-	$(BIN)/mcf report --out results
+	$(call reproduce,paper,results)
 
 report: $(VENV)/ready  ## tables, figures and report of what is in results/
 	$(BIN)/mcf report --out results

@@ -14,16 +14,13 @@ def command(items: tuple[str, ...], out: Path | None, yes: bool) -> None:
 
     Tables and figures stay; the next run starts from nothing.
     """
-    from mcf_cli.commands.stored import SCRATCH
-    from mcf_cli.errors import McfError
+    from mcf_cli.commands.stored import check_items
+    from mcf_cli.experiments.items import SCRATCH
     from mcf_cli.experiments.store import Store, items_in
-    from mcf_cli.experiments.values import nearest
 
     folder = out or SCRATCH
     known = items_in(folder)
-    for item in items:
-        if item not in known:
-            raise McfError(f"{folder} holds no item {item!r}{nearest(item, known)}")
+    check_items(items, known, folder)
     chosen = list(items) or known
     if not chosen:
         click.echo(f"{folder} holds nothing to forget.")

@@ -15,7 +15,9 @@ def command() -> None:
 @command.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--profile", help="Check as this profile would run it.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one value first.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one value first; may be repeated."
+)
 @click.option("--json", "as_json", is_flag=True, help="The trials as JSON.")
 def check(file: Path, profile: str | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Validate FILE, on the data it names too, and print the trials that it would run."""

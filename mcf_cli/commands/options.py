@@ -51,10 +51,16 @@ NUMBERS = NumberList()
 _OPTIONS = [
     click.option("--config", type=click.Path(path_type=Path), help="A YAML file that says what to run."),
     click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one value, as select.folds=3."
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change one value, as select.folds=3; may be repeated.",
     ),
     click.option(
-        "--dataset", multiple=True, help="A data set by name, or your own .svmlight, .csv or .npz file."
+        "--dataset",
+        multiple=True,
+        help="A data set by name, or your own .svmlight, .csv or .npz file; may be repeated.",
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Decides splits, folds and deletions."),
     click.option(
@@ -62,7 +68,9 @@ _OPTIONS = [
     ),
     click.option("--jobs", type=int, default=1, show_default=True, help="Workers; 0 means one per core."),
     click.option(
-        "--engine", type=click.Choice(["serial", "processes", "dask"]), help="Default: as --jobs needs."
+        "--engine",
+        type=click.Choice(["serial", "processes", "dask"]),
+        help="Default: serial for one job, processes for more, dask with --scheduler.",
     ),
     click.option("--scheduler", metavar="ADDRESS", help="A running dask scheduler, as tcp://host:8786."),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the results."),
@@ -92,7 +100,10 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
 def method_filters(function: Callable[..., None]) -> Callable[..., None]:
     """``--loss`` and ``--corruption``: run only this part of the grid."""
     function = click.option(
-        "--corruption", "corruptions", multiple=True, help="Only this corruption of the grid."
+        "--corruption",
+        "corruptions",
+        multiple=True,
+        help="Only this corruption of the grid; may be repeated.",
     )(function)
     return click.option(
         "--loss", "losses", multiple=True, help="Only this loss of the grid; may be repeated."

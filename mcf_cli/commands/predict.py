@@ -28,11 +28,11 @@ def command(
     X, labels, notices = read_rows(data, model.n_features_in_, zero_based)
     for notice in notices:
         click.echo(notice, err=True)
-    text, classes = predictions_csv(model, X, probabilities)
+    text, predicted = predictions_csv(model, X, probabilities)
     if out is None:
         click.echo(text, nl=False)
     else:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_text(out, text)
-    if labels is not None:
-        click.echo(compared(classes, labels, model.classes_, data), err=True)
+    if labels is not None and hasattr(model, "classes_"):  # a regressor has none
+        click.echo(compared(predicted, labels, model.classes_, data), err=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from mcf_cli.datasets.info import pixel_grid
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.files import disk_explained
 from mcf_cli.experiments.plan import Plan, load_data
@@ -62,15 +63,15 @@ def _write_figure(outcome: Outcome, rows: pd.DataFrame) -> None:
 
 
 def sample_image(plan: Plan) -> Any:
-    """The first test row as a square image, None when the rows are no images or the data is not here."""
+    """The first test row as a grey image, None when the rows are no such images or the data is not here."""
     trial = plan.trials[0]
-    side = round(plan.data[0].shape[1] ** 0.5)
-    if side * side != plan.data[0].shape[1]:
-        return None
     try:
         dataset = load_data(trial.data["name"], tuple(sorted(trial.data["options"].items())))
     except McfError:
         return None
+    height, width, channels = pixel_grid(dataset) or (0, 0, 0)
+    if channels != 1:
+        return None
     test = train_test(dataset, trial.params["evaluation"], draw_of(trial.params))[1]
     row = dataset.X[test[0]]
-    return (row if getattr(row, "ndim", 2) == 1 else row.toarray()).reshape(side, side)
+    return (row if getattr(row, "ndim", 2) == 1 else row.toarray()).reshape(height, width)

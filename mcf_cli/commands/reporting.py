@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 
 from mcf_cli.commands.presenting import present
-from mcf_cli.commands.stored import outcomes_below
+from mcf_cli.commands.stored import check_items, outcomes_below
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.files import write_text
-from mcf_cli.experiments.items import claims_file
+from mcf_cli.experiments.items import FOLDERS, claims_file
 from mcf_cli.experiments.outputs import config_yaml
 from mcf_cli.experiments.rows import to_csv
 from mcf_cli.experiments.run import Outcome
-
-RESULTS = Path("results")
+from mcf_cli.experiments.store import items_in
 
 
 def build_report(items: tuple[str, ...], out: Path | None, claims: Path | None, as_json: bool) -> None:
@@ -25,10 +24,12 @@ def build_report(items: tuple[str, ...], out: Path | None, claims: Path | None, 
     """
     from mcf_cli.reporting.report import write_report
 
-    folder = out or RESULTS
-    outcomes = outcomes_below(folder, items)
-    if not outcomes and not any(folder.glob("*/rows.csv")):
+    folder = out or FOLDERS["paper"]
+    known = {*items_in(folder), *(path.parent.name for path in folder.glob("*/rows.csv"))}
+    if not known:
         raise McfError(f"{folder} holds no results: run `mcf reproduce` or another command first.")
+    check_items(items, sorted(known), folder)
+    outcomes = outcomes_below(folder, items)
     for outcome in outcomes:
         files = _rebuild(outcome)
         if not as_json:

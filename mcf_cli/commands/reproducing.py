@@ -10,6 +10,7 @@ import click
 from mcf_cli.commands.options import RunOptions
 from mcf_cli.commands.presenting import present
 from mcf_cli.commands.running import as_json, dry_run, run_one, say
+from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import make_engine
 from mcf_cli.experiments.items import FOLDERS, configs_folder, item_files
 from mcf_cli.experiments.loading import load_config
@@ -38,6 +39,8 @@ def reproduce(items: tuple[str, ...], configs: Path | None, options: RunOptions)
 
 
 def _files(items: tuple[str, ...], configs: Path | None, options: RunOptions) -> list[Path]:
+    if options.config and items:
+        raise McfError(f"--config {options.config} says what to run: leave out {', '.join(items)}.")
     return [options.config] if options.config else item_files(configs_folder(configs), items)
 
 

@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from mcf_cli.commands.presenting import present
 from mcf_cli.commands.progress import listening
 from mcf_cli.experiments.defaults import DEFAULTS
 from mcf_cli.experiments.engine import Engine, make_engine
+from mcf_cli.experiments.items import SCRATCH
 from mcf_cli.experiments.loading import LoadedConfig, load_config
-from mcf_cli.experiments.narrow import narrowed
+from mcf_cli.experiments.narrow import left_to_select, narrowed
 from mcf_cli.experiments.plan import Plan, make_plan
 from mcf_cli.experiments.run import Outcome, progress_of, run_plan
 from mcf_cli.experiments.store import Store
 
-SCRATCH = Path("results/scratch")
 COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q", "cost": "reproduce", "loo": "reproduce"}
 
 
@@ -35,12 +35,16 @@ class Request:
     losses: tuple[str, ...] = ()
     corruptions: tuple[str, ...] = ()
     q: Any = None
+    method: dict[str, Any] = field(default_factory=dict)  # what a grid of one entry takes in place of its own
 
 
 def load_request(request: Request, options: RunOptions) -> LoadedConfig:
     """The config of a command: its file or its default, with the flags laid over it."""
     default = DEFAULTS[request.command]
-    flags = {path: value for path, value in request.flags.items() if value not in (None, ())}
+    flags, method = (
+        {path: value for path, value in given.items() if value not in (None, ())}
+        for given in (request.flags, request.method)
+    )
     if options.dataset:
         flags["datasets"] = list(options.dataset)
     if options.seed is not None:
@@ -51,6 +55,7 @@ def load_request(request: Request, options: RunOptions) -> LoadedConfig:
         profile=options.profile,
         settings=options.settings,
         flags=flags,
+        method=method,
         defaults=beneath,
     )
     protocol = loaded.config.evaluation.protocol
@@ -59,6 +64,9 @@ def load_request(request: Request, options: RunOptions) -> LoadedConfig:
         raise loaded.error(
             ["evaluation", "protocol"], f"`{protocol}` is not for this command: use `mcf {command}`"
         )
+    chosen = {path.removeprefix("select.") for path in flags if path.startswith("select.")}
+    if chosen:
+        loaded = left_to_select(loaded, chosen)
     if request.losses or request.corruptions or request.q is not None:
         return narrowed(loaded, request.losses, request.corruptions, request.q)
     return loaded

@@ -2,11 +2,18 @@
 
 from pathlib import Path
 
-from mcf_cli.experiments.items import FOLDERS
+from mcf_cli.datasets.registry import nearest
+from mcf_cli.errors import McfError
+from mcf_cli.experiments.items import FOLDERS, SCRATCH
 from mcf_cli.experiments.run import Outcome, stored_outcome
 from mcf_cli.experiments.store import items_in
 
-SCRATCH = Path("results/scratch")
+
+def check_items(items: tuple[str, ...], known: list[str], folder: Path) -> None:
+    """Refuse an item that a results folder does not hold."""
+    for item in items:
+        if item not in known:
+            raise McfError(f"{folder} holds no item {item!r}{nearest(item, known)}")
 
 
 def outcomes_below(out: Path | None, items: tuple[str, ...] = ()) -> list[Outcome]:

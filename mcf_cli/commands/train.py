@@ -22,5 +22,6 @@ def command(options: RunOptions, loss: str | None, corruption: str | None, q: ob
     from mcf_cli.commands.running import Request
     from mcf_cli.commands.train_model import train_model
 
-    flags = {"grid.0.loss": loss, "grid.0.corruption": corruption, "select.q": q, "select.l2": l2}
-    train_model(Request("train", ("split",), flags), options)
+    flags, method = {"select.q": q, "select.l2": l2}, {"loss": loss, "corruption": corruption}
+    losses, corruptions = ((word,) if word else () for word in method.values())
+    train_model(Request("train", ("split",), flags, losses, corruptions, method=method), options)

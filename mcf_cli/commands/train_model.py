@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from mcf_cli.commands.options import RunOptions
-from mcf_cli.commands.running import SCRATCH, Request, load_request, run_or_dry_run
+from mcf_cli.commands.running import Request, load_request, run_or_dry_run
 from mcf_cli.experiments.files import write_text
+from mcf_cli.experiments.items import SCRATCH
 from mcf_cli.experiments.plan import make_plan
 from mcf_cli.experiments.run import Outcome
 from mcf_cli.experiments.training import METRICS, MODEL, check_one_model, final_model, save_model

@@ -23,7 +23,7 @@ REAL = {
     "reuters": "reuters",
     "dmoz": "dmoz",
     "cifar10": "cifar10",
-    "cifar10-words": "cifar10",
+    "cifar10-words": "cifar10_words",
     "splice": "splice",
     "mnist": "mnist",
 }
@@ -60,7 +60,7 @@ def load(name: str, **options: Any) -> Dataset:
     if userfile.file_format(name):
         return _call(name, userfile.load, (name,), options)
     raise McfError(
-        f"no data set is called {name!r}; {registry.nearest(name, names())}.\n"
+        f"no data set is called {name!r}{registry.nearest(name, names())}\n"
         "A file of your own must end in .svmlight, .csv or .npz (.gz or .xz may follow)."
     )
 

@@ -1,10 +1,11 @@
-"""CIFAR-10: the official binary batches as images, as raw pixels, and as bags of visual words."""
+"""CIFAR-10: the official binary batches as images and as raw pixels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import numpy as np
+import scipy.sparse as sp
 
 from mcf_cli.datasets.dataset import Dataset, Split, fingerprint, first_rows_train
 from mcf_cli.datasets.reading import malformed, open_bytes, open_members, read_all
@@ -19,35 +20,24 @@ RECORD = 1 + CHANNELS * SIDE * SIDE
 MAX_BATCH = 100_000 * RECORD  # ten times what an official batch holds
 
 
-def load(here: Here, name: str, **options: object) -> Dataset:
-    """`cifar10`: pixels in [0, 1]; `cifar10-words`: counts of visual words (options: see visual_words)."""
-    if name == "cifar10-words":
-        return _load_words(here, **options)
-    if options:
-        raise McfError(f"cifar10 has no option {', '.join(options)}")
+def load(here: Here) -> Dataset:
+    """`cifar10`: pixels in [0, 1]."""
     images, y, split = read_images(here.paths)
     columns = tuple(f"row{r}col{c}{k}" for r in range(SIDE) for c in range(SIDE) for k in "rgb")
-    return _dataset("cifar10", images.reshape(len(y), -1) / 255.0, y, split, columns, here.sha256)
+    X = images.reshape(len(y), -1) / 255.0
+    return make_dataset("cifar10", "32 x 32 pixels", X, y, split, columns, here.sha256)
 
 
-def _load_words(
-    here: Here,
-    words: int = 2048,
-    patches: int = 400_000,
-    seed: int = 2013,
-    progress: Callable[[str, int, int], None] | None = None,
+def make_dataset(
+    name: str,
+    about: str,
+    X: np.ndarray | sp.csr_matrix,
+    y: np.ndarray,
+    split: Split,
+    columns: tuple[str, ...],
+    key: str,
 ) -> Dataset:
-    from mcf_cli.datasets import visual_words
-
-    images, y, split = read_images(here.paths)
-    recipe = visual_words.Recipe(words=words, patches=patches, seed=seed)
-    X = visual_words.cached_features(images, split[0], recipe, here.sha256, progress)
-    key = fingerprint(here.sha256, visual_words.key_parts(recipe))
-    return _dataset("cifar10-words", X, y, split, visual_words.column_names(words), key)
-
-
-def _dataset(name, X, y: np.ndarray, split: Split, columns: tuple[str, ...], key: str) -> Dataset:
-    about = "counts of visual words in four quadrants" if name == "cifar10-words" else "32 x 32 pixels"
+    """The images in one form or another, under a key of all that the form depends on."""
     return Dataset(
         name=name,
         X=X,

@@ -56,7 +56,7 @@ def cached_documents(name: str, key: str, count: Callable[[], Documents]) -> Doc
     if stored is not None:
         return _documents(stored)
     documents = count()
-    with contextlib.suppress(McfError):
+    with contextlib.suppress(McfError, OSError), home.locked("derived"):
         save_arrays(path, _arrays(documents))
     return documents
 

@@ -164,5 +164,5 @@ def leftovers(dataset: str) -> list[Path]:
     folder = dataset_folder(dataset)
     partial = folder / PARTIAL
     orphans = [path for path in partial.glob("*.part.json") if not path.with_suffix("").exists()]
-    temporary = (*folder.glob(f".{STAMPS}.*"), *partial.glob(".*.part.json.*"), *partial.glob(f"{WORK}*"))
-    return [*temporary, *orphans]
+    unsaved = [path for pattern in (f".{STAMPS}.*", ".*.npz.*") for path in folder.glob(pattern)]
+    return [*unsaved, *partial.glob(".*.part.json.*"), *partial.glob(f"{WORK}*"), *orphans]

@@ -87,7 +87,7 @@ def pixel_grid(dataset: Dataset) -> tuple[int, int, int] | None:
         return None
     channels = 3 if first.endswith("r") else 1
     side = round((dataset.X.shape[1] / channels) ** 0.5)
-    return side, side, channels
+    return (side, side, channels) if side * side * channels == dataset.X.shape[1] else None
 
 
 def example_text(dataset: Dataset, row: int) -> str:

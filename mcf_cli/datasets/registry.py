@@ -320,7 +320,7 @@ def entry(name: str) -> Entry:
     for candidate in ENTRIES.values():
         if name == candidate.name or any(name in form.shapes for form in candidate.forms):
             return candidate
-    raise McfError(f"no data set is called {name!r}; {nearest(name, ENTRIES)}.")
+    raise McfError(f"no data set is called {name!r}{nearest(name, ENTRIES)}")
 
 
 def entries(names: Iterable[str] = ()) -> list[Entry]:
@@ -328,9 +328,8 @@ def entries(names: Iterable[str] = ()) -> list[Entry]:
     return list({one.name: one for one in map(entry, names)}.values()) or list(ENTRIES.values())
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to tell a user whose ``name`` is not known: the names most like it, and all of them."""
+def nearest(word: object, known: Iterable[str]) -> str:
+    """The end of an error message: the closest valid word, or all of them when none is close."""
     known = list(known)
-    like = difflib.get_close_matches(name, known, n=2)
-    every = f"they are: {', '.join(known)}"
-    return f"did you mean {' or '.join(like)}? {every[0].upper()}{every[1:]}" if like else every
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f"; did you mean `{close[0]}`?" if close else f"; valid here: {', '.join(known)}"

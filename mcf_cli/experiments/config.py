@@ -15,6 +15,7 @@ from mcf_cli.experiments.values import (
     Number,
     Numbers,
     Probabilities,
+    Sizes,
     Strengths,
     Strict,
     impossible,
@@ -44,6 +45,10 @@ LEVEL_OF = {
 }
 LEVELS = ("q", "sigma", "scale", "budget")
 BIASED = ("dropout", "bitswap", "multinomial")
+NO_COST = {  # what the cost protocol cannot measure
+    "none": "is the plain model that cost compares with; name a corruption",
+    "multinomial": "corrupts whole blocks, and cost sums feature by feature",
+}
 DEFAULT_L2 = [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
 
 
@@ -154,7 +159,7 @@ class LearningCurve(Split):
     """The same test set, training sets of growing size; ``repeats`` random subsets of each (Figure 5)."""
 
     protocol: Literal["learning-curve"]
-    sizes: Counts
+    sizes: Sizes
 
 
 class Nightmare(Split):
@@ -172,7 +177,7 @@ class Explicit(Split):
     """Copies corrupted by sampling against the marginalised limit (Figure 6)."""
 
     protocol: Literal["explicit"]
-    copies: Counts = Field([1, 2, 4, 8, 16, 32])
+    copies: Sizes = Field([1, 2, 4, 8, 16, 32])
     marginalised: bool = Field(True, description="also run MCF, the limit of infinitely many copies")
 
 
@@ -210,7 +215,7 @@ class DataEntry(Strict):
     name: Annotated[str, Field(min_length=1)]
     fallback: str | None = None
     options: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="for the user's own files"
+        default_factory=dict, description="of the loader: form, terms, zero_based and the like"
     )
     select: dict[str, Any] = Field(
         default_factory=dict, description="what differs here from the item's select"
@@ -275,24 +280,42 @@ class Config(Strict):
         if not self.grid:
             raise impossible("needs at least one entry", "grid")
         for index, entry in enumerate(self.grid):
-            self._check_entry(index, entry)
+            self.check_entry(index, entry, self.select)
         return self
 
-    def _check_entry(self, index: int, entry: GridEntry) -> None:
-        for corruption in entry.corruption:
-            level = LEVEL_OF.get(corruption)
-            if level and getattr(entry, level) is None and getattr(self.select, level) is None:
-                raise impossible(
-                    f"{corruption} needs `{level}` here or in `select`", "grid", index, "corruption"
-                )
-        if "hinge" in entry.loss and not any(self.select.l2):
-            raise impossible("the hinge loss needs an l2 above 0", "select", "l2")
-        if self.select.by == "loo" and set(entry.loss) != {"quadratic"}:
-            raise impossible("leave-one-out selection exists for the quadratic loss only", "select", "by")
+    def check_entry(self, index: int, entry: GridEntry, select: Select) -> None:
+        """Refuse methods that the evaluation, or a selection of the item or of a data set, cannot take."""
+        self._check_levels(index, entry, select)
         protocol = self.evaluation.protocol
+        if "hinge" in entry.loss and not any(select.l2):
+            raise impossible("the hinge loss needs an l2 above 0", "select", "l2")
+        if select.by == "loo" and set(entry.loss) != {"quadratic"}:
+            raise impossible("leave-one-out selection exists for the quadratic loss only", "select", "by")
+        if select.by == "loo" and "l1" in entry.penalty:
+            raise impossible("leave-one-out selection exists for l2 penalties only", "select", "by")
+        if select.by == "loo" and protocol == "explicit":
+            raise impossible("leave-one-out selection is not for corrupted copies", "select", "by")
         if protocol == "loo" and set(entry.loss) != {"quadratic"}:
             raise impossible("leave-one-out exists for the quadratic loss only", "grid", index, "loss")
+        if protocol == "loo" and "l1" in entry.penalty:
+            raise impossible("leave-one-out exists for l2 penalties only", "grid", index, "penalty")
         if protocol == "explicit" and ("hinge" in entry.loss or "none" in entry.corruption):
             raise impossible("explicit copies need a corruption to sample from", "grid", index, "corruption")
         if protocol == "cost" and "hinge" in entry.loss:
             raise impossible("cost compares marginalised gradients; hinge has none", "grid", index, "loss")
+        for corruption, reason in NO_COST.items():
+            if protocol == "cost" and corruption in entry.corruption:
+                raise impossible(f"{corruption} {reason}", "grid", index, "corruption")
+
+    def _check_levels(self, index: int, entry: GridEntry, select: Select) -> None:
+        protocol = self.evaluation.protocol
+        for corruption in entry.corruption:
+            level = LEVEL_OF.get(corruption)
+            if level is None or getattr(entry, level) is not None:
+                continue
+            if protocol in ("cost", "loo"):
+                message = f"{corruption} needs `{level}` here: the {protocol} protocol chooses nothing"
+                raise impossible(message, "grid", index, "corruption")
+            if getattr(select, level) is None:
+                message = f"{corruption} needs `{level}` here or in `select`"
+                raise impossible(message, "grid", index, "corruption")

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from mcf_cli.datasets.registry import nearest
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.values import nearest
 
 # Where `mcf reproduce` writes by default: only the paper's scale touches the committed results.
 FOLDERS = {"paper": Path("results"), "quick": Path("results/quick"), "smoke": Path("results/demo")}
+SCRATCH = Path("results/scratch")  # where every other command does
 CLAIMS = "claims.yaml"  # what the report asks of the items; lies beside their configs
 
 
@@ -34,7 +35,7 @@ def item_files(folder: Path, names: tuple[str, ...] = ()) -> list[Path]:
     known = {path.stem: path for path in sorted(files, key=_paper_order)}
     for name in names:
         if name not in known:
-            raise McfError(f"there is no item {name!r}{nearest(name, list(known))}")
+            raise McfError(f"there is no item {name!r}{nearest(name, known)}")
     return [known[name] for name in names] if names else list(known.values())
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mcf_cli.datasets.registry import nearest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.config import PROFILES, Config
-from mcf_cli.experiments.values import nearest
 from mcf_cli.experiments.yamlfile import Place, PlacedDict, PlacedList, describe, parse_yaml, read_yaml
 
 
@@ -32,12 +32,13 @@ def load_config(
     profile: str | None = None,
     settings: Iterable[str] = (),
     flags: Mapping[str, Any] | None = None,
+    method: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
     """Read a file (or a built-in default), apply the profile, then flags, then ``--set``, and validate.
 
-    ``settings`` are ``a.b=value`` strings; ``flags`` maps dotted paths to values; ``defaults`` stand below
-    the file, key by key.
+    ``settings`` are ``a.b=value`` strings; ``flags`` maps dotted paths to values; ``method`` holds flags for
+    the grid's entry, where it has no other; ``defaults`` stand below the file, key by key.
     """
     tree = read_yaml(source) if isinstance(source, Path) else placed(source, Place("built-in default"))
     if defaults:
@@ -45,7 +46,10 @@ def load_config(
     for name in _profiles_of(tree):  # a profile nobody asked for today must not surprise anybody tomorrow
         _validate(_resolved(tree, name))
     resolved = _resolved(tree, profile)
-    for path, value in (flags or {}).items():
+    flags = dict(flags or {})
+    if len(resolved.get("grid", ())) == 1:
+        flags |= {f"grid.0.{key}": value for key, value in (method or {}).items()}
+    for path, value in flags.items():
         _assign(resolved, path.split("."), value, f"--{path}")
     for setting in settings:
         path, value = parse_setting(setting)

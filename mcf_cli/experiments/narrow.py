@@ -1,13 +1,13 @@
 """Running a part of a config: only these losses or corruptions, or other levels of corruption."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import LEVEL_OF, GridEntry, Levels
+from mcf_cli.experiments.config import LEVEL_OF, LEVELS, GridEntry, Levels
 from mcf_cli.experiments.loading import LoadedConfig
 
 
@@ -29,6 +29,19 @@ def narrowed(
             f"It holds {held}; a config can hold others (`mcf config init` starts one)."
         )
     return replace(loaded, config=loaded.config.model_copy(update={"grid": grid}))
+
+
+def left_to_select(loaded: LoadedConfig, names: Collection[str]) -> LoadedConfig:
+    """The same config with ``names`` (q, l2) in its ``select`` alone, not in grid entries or data sets."""
+    levels = {name: None for name in names if name in LEVELS}
+    grid = [entry.model_copy(update=levels) for entry in loaded.config.grid]
+    data = [
+        entry.model_copy(
+            update={"select": {name: own for name, own in entry.select.items() if name not in names}}
+        )
+        for entry in loaded.config.datasets
+    ]
+    return replace(loaded, config=loaded.config.model_copy(update={"grid": grid, "datasets": data}))
 
 
 def _held(grid: Sequence[GridEntry]) -> list[str]:

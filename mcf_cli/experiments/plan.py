@@ -1,6 +1,5 @@
 """From a config to the list of its trials; what cannot work on the data is refused here, before any fit."""
 
-import difflib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -10,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from mcf_cli import datasets
 from mcf_cli.datasets.dataset import Dataset
+from mcf_cli.datasets.registry import nearest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.collecting import collector_paused
 from mcf_cli.experiments.config import LEVEL_OF, Config, DataEntry, GridEntry, Select
@@ -97,11 +98,6 @@ class Plan:
     def from_json(cls, text: str) -> "Plan":
         plain = json.loads(text)
         config = Config.model_validate(plain["config"])
-        if "trials" in plain:  # as plans were kept before the trials followed from the parts
-            parts = [Part(DataFacts(**facts), {}, [], config.select) for facts in plain["data"]]
-            plan = cls(config, parts, plain["notices"], plain["profile"])
-            vars(plan)["trials"] = [Trial(**trial) for trial in plain["trials"]]
-            return plan
         return cls(
             config, [Part.from_dict(part) for part in plain["parts"]], plain["notices"], plain["profile"]
         )
@@ -121,7 +117,7 @@ def make_plan(loaded: LoadedConfig) -> Plan:
         if about.sha256 in parts:
             continue
         _check_data(loaded, index, about)
-        select = _own_selection(loaded, index, entry)
+        select = _own_selection(loaded, index, about)
         parts[about.sha256] = Part(about, reference, _variants(config, dataset, notices), select)
     return Plan(config, list(parts.values()), notices, loaded.profile)
 
@@ -132,20 +128,31 @@ def _check_limits(loaded: LoadedConfig) -> None:
     for position, entry in enumerate(loaded.config.grid):
         for name in entry.only_on or ():
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f" (did you mean {close[0]}?)" if close else ""
-                raise loaded.error(["grid", position, "only_on"], f"{name} is no data set{hint}")
+                message = f"{name} is no data set{nearest(name, sorted(known))}"
+                raise loaded.error(["grid", position, "only_on"], message)
         if entry.up_to is not None and loaded.config.evaluation.protocol != "learning-curve":
             raise loaded.error(["grid", position, "up_to"], "only a learning curve has sizes to limit")
 
 
-def _own_selection(loaded: LoadedConfig, index: int, entry: DataEntry) -> Select:
+def _own_selection(loaded: LoadedConfig, index: int, about: DataFacts) -> Select:
     """The selection that this data set asks for."""
-    select = loaded.config.select
+    config, own = loaded.config, loaded.config.datasets[index].select
+    if not own:
+        return config.select
     try:
-        return Select.model_validate(select.model_dump() | entry.select) if entry.select else select
+        select = Select.model_validate(config.select.model_dump() | own)
+        for position, entry in enumerate(config.grid):
+            if _meant_for(entry, about):
+                config.check_entry(position, entry, select)
     except ValidationError as error:
         raise loaded.error(["datasets", index, "select"], error.errors()[0]["msg"]) from None
+    except PydanticCustomError as error:
+        raise loaded.error(["datasets", index, "select"], error.message()) from None
+    return select
+
+
+def _meant_for(entry: GridEntry, about: DataFacts) -> bool:
+    return entry.only_on is None or about.name in entry.only_on
 
 
 def _resolve(
@@ -153,8 +160,7 @@ def _resolve(
 ) -> tuple[dict[str, Any], Dataset]:
     """The data set, or its fallback with a notice; a wrong name is an error with the nearest right one."""
     name, options = entry.name, entry.options
-    known = datasets.names()
-    if name in known and not datasets.available(name) and entry.fallback:
+    if name in datasets.names() and not datasets.available(name) and entry.fallback:
         notices.append(
             f"{name} is not on this machine (mcf data get {name}): using {entry.fallback} instead."
         )
@@ -162,9 +168,7 @@ def _resolve(
     try:
         return {"name": name, "options": options}, load_data(name, tuple(sorted(options.items())))
     except McfError as error:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" (did you mean {close[0]}?)" if close and name not in known else ""
-        raise loaded.error(["datasets", index], f"{error}{hint}") from None
+        raise loaded.error(["datasets", index], str(error)) from None
 
 
 @lru_cache(maxsize=1)
@@ -200,6 +204,8 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts) -> None:
         valid = ", ".join([*about.splits, RANDOM])
         raise loaded.error(["evaluation", "split"], f"{about.name} has no split {split!r}; it has {valid}")
     for position, entry in enumerate(config.grid):
+        if not _meant_for(entry, about):
+            continue
         for corruption in entry.corruption:
             if problem := _mismatch(corruption, about):
                 raise loaded.error(
@@ -241,7 +247,7 @@ def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
             chosen,
         )
         for entry in config.grid
-        if entry.only_on is None or about.name in entry.only_on
+        if _meant_for(entry, about)
         for variant in part.variants
         if entry.up_to is None or variant["train_size"] <= entry.up_to
         for method, chosen in methods(entry, part.select, about.n_classes)

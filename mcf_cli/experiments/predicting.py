@@ -47,9 +47,9 @@ def read_rows(
 
 
 def predictions_csv(model: Any, X: Any, probabilities: bool) -> tuple[str, np.ndarray]:
-    """One line a row: its number, the predicted class and, on request, the probability of each class."""
-    classes = model.predict(X)
-    columns = [np.arange(len(classes)), classes]
+    """One line a row: its number, the prediction and, on request, the probability of each class."""
+    predicted = model.predict(X)
+    columns = [np.arange(len(predicted)), predicted]
     names = ["row", "prediction"]
     if probabilities:
         if not hasattr(model, "predict_proba"):
@@ -61,7 +61,7 @@ def predictions_csv(model: Any, X: Any, probabilities: bool) -> tuple[str, np.nd
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
     writer.writerows(zip(*columns, strict=True))
-    return text.getvalue(), classes
+    return text.getvalue(), predicted
 
 
 def compared(predicted: np.ndarray, labels: list[str], classes: np.ndarray, data: str) -> str:

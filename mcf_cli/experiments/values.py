@@ -1,6 +1,5 @@
 """The kinds of value a config may hold, and errors that name the nearest valid word."""
 
-import difflib
 import math
 from typing import Annotated, Any
 
@@ -15,6 +14,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from mcf_cli.datasets.registry import nearest
 
 MAX_RANGE = 10_000
 
@@ -38,12 +39,6 @@ class Strict(BaseModel):
                 if key not in known and key not in cls.model_fields:
                     raise impossible(f"unknown key `{key}`{nearest(key, known)}", key)
         return data
-
-
-def nearest(word: Any, known: list[str] | tuple[str, ...]) -> str:
-    """The end of an error message: the closest valid word, or all of them when none is close."""
-    close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else f"; valid here: {', '.join(known)}"
 
 
 def no_bool(value: Any) -> Any:
@@ -112,12 +107,19 @@ def _whole(values: list[float]) -> list[int]:
     return [int(value) for value in values]
 
 
+def _above_zero(values: list[int]) -> list[int]:
+    if 0 in values:
+        raise PydanticCustomError("zero", "expected 1 or more, found 0")
+    return values
+
+
 Numbers = Annotated[
     Annotated[Range, Tag("range")] | Annotated[list[Number], Tag("list")] | Annotated[Number, Tag("value")],
     Discriminator(_shape),
     AfterValidator(_spread),
 ]
 Counts = Annotated[Numbers, AfterValidator(_whole)]
+Sizes = Annotated[Counts, AfterValidator(_above_zero)]
 
 
 def words(kind: Any) -> Any:

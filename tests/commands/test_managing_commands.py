@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from mcf_cli.commands.main import main
 from mcf_cli.experiments.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,24 @@ def test_a_failing_trial_is_shown_the_exit_code_is_1_and_status_remembers(mcf, t
     assert "1 to run" in again.err
 
 
+def test_make_writes_the_report_though_a_trial_failed(tmp_path):
+    """The real Makefile in a folder with a config of its own; this checkout stands in for an installed mcf."""
+    command = tmp_path / ".venv" / "bin" / "mcf"
+    for folder in (tmp_path / "configs", command.parent):
+        folder.mkdir(parents=True)
+    (tmp_path / "configs" / "failing.yaml").write_text(FAILING)
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mcf_cli "$@"\n')
+    command.chmod(0o755)
+    for name in ("pyproject.toml", ".venv/ready"):  # in this order, so that nothing is installed
+        (tmp_path / name).touch()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    make = ["make", "-f", ROOT / "Makefile", "demo"]
+    made = subprocess.run(make, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "10 folds need at least as many rows" in made.stderr
+    assert made.returncode != 0
+    assert "PARTIAL 1/2" in (tmp_path / "results" / "demo" / "report.md").read_text()
+
+
 def test_status_of_a_complete_run_is_0_and_report_rebuilds_its_files(mcf, tmp_path):
     mcf(*ONE, "--q", "0,0.5", "--out", "here")
     assert mcf("status", "--out", "here").code == 0
@@ -49,6 +69,16 @@ def test_status_of_a_complete_run_is_0_and_report_rebuilds_its_files(mcf, tmp_pa
         path.unlink()
     assert mcf("report", "--out", "here").code == 0
     assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_report_knows_the_items_that_are_stored_or_lie_there_and_no_others(mcf, tmp_path):
+    mcf(*ONE, "--q", "0.5", "--out", "here")
+    misspelt = mcf("report", "swep-q", "--out", "here")
+    assert misspelt.code == 2
+    assert "here holds no item 'swep-q'; did you mean `sweep-q`?" in misspelt.err
+    assert not (tmp_path / "here" / "report.md").exists()
+    shutil.rmtree(tmp_path / "here" / ".cache")
+    assert mcf("report", "sweep-q", "--out", "here").code == 0
 
 
 def test_clean_forgets_so_that_the_next_run_starts_anew(mcf):
@@ -82,6 +112,7 @@ def test_a_second_run_on_the_same_folder_is_refused(mcf, tmp_path):
         (["sweep-q", "--scheduler", "tcp://127.0.0.1:9", "--engine", "serial"], ["--scheduler"]),
         (["train", "--dataset", "builtin-digits", "--dataset", "builtin-topics"], ["one model"]),
         (["reproduce", "fig33", "--configs", ROOT / "configs"], ["fig33", "`fig3`"]),
+        (["reproduce", "fig1", "--config", "mine.yaml"], ["--config mine.yaml", "leave out fig1"]),
         (["predict", "--model", "nowhere.npz", "--data", "builtin-digits"], ["nowhere.npz", "mcf train"]),
     ],
     ids=lambda value: " ".join(map(str, value[:3])) if isinstance(value, list) else None,
@@ -167,6 +198,17 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     assert "go on with: mcf sweep-q --dataset builtin-topics" in rest
     assert "Traceback" not in rest
     assert len(Store(tmp_path / "results/scratch", "sweep-q").records()) >= 1
+
+
+def test_help_says_which_options_may_be_repeated():
+    commands = [main.get_command(None, name) for name in main.list_commands(None)]
+    commands += [sub for group in commands for sub in getattr(group, "commands", {}).values()]
+    options = [
+        option for command in commands for option in command.params if option.param_type_name == "option"
+    ]
+    repeated = [option for option in options if option.multiple]
+    assert len(repeated) > 10
+    assert all("may be repeated" in option.help for option in repeated)
 
 
 def test_help_imports_nothing_heavy():

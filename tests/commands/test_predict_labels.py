@@ -1,8 +1,10 @@
 """`mcf predict` compares with labels only where they are the model's own, and says how it counted columns."""
 
+import csv
+
 import numpy as np
 import pytest
-from mcf_cli import MCFClassifier
+from mcf_cli import MCFClassifier, MCFRegressor
 from mcf_cli.experiments.predicting import compared
 
 
@@ -15,6 +17,15 @@ def test_labels_of_another_kind_are_not_compared():
 def test_labels_of_the_same_kind_are():
     said = compared(np.array([3, 7]), ["3", "3"], np.array([3, 7]), "rows.csv")
     assert said == "1 of 2 predictions differ from the labels in rows.csv."
+
+
+def test_a_regressor_predicts_numbers_and_compares_no_classes(mcf, tmp_path):
+    MCFRegressor(corruption=None).fit([[0.0], [1.0], [3.0]], [0.0, 0.5, 1.5]).save(tmp_path / "model.npz")
+    (tmp_path / "rows.csv").write_text("a,target\n2,1.0\n5,2.4\n")
+    result = mcf("predict", "--model", "model.npz", "--data", "rows.csv")
+    assert (result.code, result.err) == (0, "")
+    answers = [float(row["prediction"]) for row in csv.DictReader(result.out.splitlines())]
+    assert answers == pytest.approx([1.0, 2.5])
 
 
 @pytest.fixture

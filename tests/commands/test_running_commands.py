@@ -5,8 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+from mcf_cli.commands.presenting import sample_image
 from PIL import Image
+from tiny import tiny_plan
 
+ROOT = Path(__file__).parents[2]
 SMALL = ["--set", "select.l2=[0.01,0.1]", "--set", "select.by=holdout", "--set", "fit.max_iter=30"]
 BARE = {
     "sweep-q": ["--q", "0,0.5", "--loss", "quadratic", "--loss", "logistic", *SMALL],
@@ -41,6 +44,19 @@ def test_a_bare_command_runs_on_built_in_data_and_says_so_everywhere(command, mc
     assert all(row["status"] == "ok" for row in rows)
     with Image.open(folder / "figure.png") as image:
         assert min(image.size) > 300
+
+
+@pytest.mark.parametrize(
+    ("header", "shape"),
+    [("row0col0,row0col1,row1col0,row1col1", (2, 2)), ("a,b,c,d", None), ("row0col0,row0col1", None)],
+    ids=["pixels", "as many as pixels", "half a picture"],
+)
+def test_the_sample_under_figure_9_is_a_picture_or_nothing(header, shape, tmp_path):
+    row = "1," * (header.count(",") + 1)
+    (tmp_path / "rows.csv").write_text(f"{header},label\n" + "".join(f"{row}{k % 2}\n" for k in range(20)))
+    plan = tiny_plan(datasets=[str(tmp_path / "rows.csv")], evaluation={"protocol": "nightmare"})
+    image = sample_image(plan)
+    assert (None if image is None else image.shape) == shape
 
 
 def test_bounds_needs_no_data_and_every_bound_lies_above_the_expectation(mcf, tmp_path):
@@ -99,7 +115,7 @@ def test_own_csv_goes_through_sweep_train_and_predict(mcf, tmp_path):
 
 
 def test_the_example_falls_back_to_built_in_data_and_says_so(mcf, tmp_path):
-    example = Path(__file__).parents[2] / "configs" / "examples" / "amazon-books.yaml"
+    example = ROOT / "configs" / "examples" / "amazon-books.yaml"
     fast = ["--set", "select.q=[0.5]", "--set", "select.l2=[0.01]", "--set", "fit.max_iter=30"]
     result = mcf("train", "--config", example, *fast)
     assert result.code == 0, result.err
@@ -107,6 +123,49 @@ def test_the_example_falls_back_to_built_in_data_and_says_so(mcf, tmp_path):
     assert "builtin-reviews (builtin data)" in result.out
     metrics = json.loads((tmp_path / "results/scratch/amazon-books/metrics.json").read_text())
     assert metrics["data_source"] == "builtin"
+
+
+FILE = """\
+item: file
+datasets: [{name: builtin-digits, select: {q: [0.7], l2: [1.0]}}]
+evaluation: {train: 80, test: 100}
+grid:
+  - {loss: [quadratic, logistic], corruption: blankout, q: 0.3}
+  - {loss: quadratic, corruption: none}
+  - {loss: quadratic, corruption: dropout}
+select: {l2: [0.1, 10], q: [0.6, 0.8], by: holdout}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "chosen"),
+    [
+        (["--corruption", "blankout", "--q", "0.5"], {"corruption": "blankout", "q": 0.5, "l2": 1.0}),
+        (["--corruption", "blankout", "--q", "0.5", "--l2", "0.01"], {"q": 0.5, "l2": 0.01}),
+        (["--corruption", "dropout", "--q", "0.2", "--l2", "0.01"], {"q": 0.2, "l2": 0.01}),
+        (["--corruption", "none"], {"corruption": "none", "l2": 1.0}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_train_is_told_beats_its_file(flags, chosen, mcf, tmp_path):
+    (tmp_path / "file.yaml").write_text(FILE)
+    result = mcf("train", "--config", "file.yaml", "--loss", "quadratic", "--json", *flags)
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["chosen"].items() >= {"loss": "quadratic", **chosen}.items()
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "trials"),
+    [
+        ("own-data", ["--loss", "logistic", "--corruption", "blankout", "--q", "0.4"], "1 trial"),
+        ("own-data", ["--loss", "logistic", "--corruption", "blankout", "--q", "0.2,0.4"], "2 trials"),
+        ("amazon-books", ["--loss", "quadratic", "--corruption", "dropout", "--q", "0.2,0.4"], "2 trials"),
+    ],
+)
+def test_train_takes_one_model_from_any_config(config, flags, trials, mcf):
+    result = mcf("train", "--config", ROOT / "configs" / "examples" / f"{config}.yaml", *flags, "--dry-run")
+    assert result.code == 0, result.err
+    assert f"{trials}: 0 done" in result.out
 
 
 def test_the_trained_model_has_the_error_that_its_trial_reported(mcf, tmp_path):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from conftest import OWN
 from formats import here, write_tar
-from mcf_cli.datasets import available, cifar10, load
+from mcf_cli.datasets import available, cifar10, cifar10_words, load
 from mcf_cli.errors import McfError
 
 NAMES = (*cifar10.TRAIN, cifar10.TEST)
@@ -49,7 +49,7 @@ def test_batches_become_images_labels_and_the_official_division(tmp_path):
     files, images, labels = batches()
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    data = cifar10.load(here("cifar10", "batches", *(tmp_path / name for name in NAMES)), "cifar10")
+    data = cifar10.load(here("cifar10", "batches", *(tmp_path / name for name in NAMES)))
     assert np.array_equal(np.round(data.X * 255), images.reshape(12, -1))
     assert data.y.tolist() == labels.tolist()
     assert [len(part) for part in data.splits["predefined"]] == [10, 2]
@@ -68,11 +68,11 @@ def test_visual_words_of_small_batches(tmp_path, empty_home):
     files, _, _ = batches()
     path = write_tar(tmp_path / "c.tar", {name: files[name] for name in NAMES})
     source = here("cifar10", "archive", path)
-    data = cifar10.load(source, "cifar10-words", words=16, patches=500)
+    data = cifar10_words.load(source, words=16, patches=500)
     assert data.X.shape == (12, 64)
     assert (data.X.sum(axis=1) == 676).all()
     assert data.feature_names[17] == "top-right.1"
-    assert data.sha256 != cifar10.load(source, "cifar10-words", words=16, patches=501).sha256
+    assert data.sha256 != cifar10_words.load(source, words=16, patches=501).sha256
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,9 @@ def test_a_missing_batch_is_named(tmp_path):
         cifar10.read_images({"cifar-10-binary.tar": path})
 
 
-def test_options_belong_to_the_visual_words(tmp_path):
-    with pytest.raises(McfError, match="cifar10 has no option words"):
-        cifar10.load(here("cifar10", "archive", tmp_path), "cifar10", words=3)
+def test_options_belong_to_the_visual_words(real_form):
+    real_form("cifar10")
+    with pytest.raises(McfError, match="no option words; its options: none"):
+        load("cifar10", words=3)
+    with pytest.raises(McfError, match="no option word; its options: words, patches, seed"):
+        load("cifar10-words", word=3)

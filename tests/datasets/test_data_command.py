@@ -115,8 +115,8 @@ def test_no_network_is_one_clear_error(tmp_path):
     ("arguments", "words"),
     [
         (("get",), "name data sets or say --all"),
-        (("get", "minst"), "did you mean mnist?"),
-        (("info", "amazon-bokks"), "did you mean amazon-books"),
+        (("get", "minst"), "did you mean `mnist`?"),
+        (("info", "amazon-bokks"), "did you mean `amazon-books`?"),
         (("info", "splice", "--form", "xml"), "has no form 'xml'"),
         (("get", "mnist", "--form", "png"), "has no form 'png'"),
         (("import", "nowhere"), "does not exist"),

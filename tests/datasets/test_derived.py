@@ -1,3 +1,7 @@
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -29,6 +33,26 @@ def test_a_damaged_file_is_made_anew(empty_home):
     path.write_bytes(path.read_bytes()[:100])
     found = derived.cached_documents("demo", "k" * 64, lambda: DOCUMENTS)
     assert found.terms == DOCUMENTS.terms
+    assert derived.load_arrays(path) is not None
+
+
+KILLED = """
+import os, signal, sys
+from mcf_cli.datasets import derived
+from test_derived import DOCUMENTS
+
+sys.addaudithook(lambda event, arguments: event == "os.rename" and os.kill(os.getpid(), signal.SIGKILL))
+derived.cached_documents("demo", "k" * 64, lambda: DOCUMENTS)
+"""
+
+
+def test_what_a_process_killed_while_saving_left_is_cleared(empty_home):
+    path = ":".join(entry for entry in sys.path if entry)
+    places = {"PYTHONPATH": path, "MCF_DATA_HOME": str(empty_home)}
+    assert subprocess.run([sys.executable, "-c", KILLED], env=places).returncode == -signal.SIGKILL
+    assert len(list((empty_home / "derived").glob(".demo-*.npz.*"))) == 1
+    derived.cached_documents("demo", "k" * 64, lambda: DOCUMENTS)
+    (path,) = (path for path in (empty_home / "derived").iterdir() if path.name != ".partial")
     assert derived.load_arrays(path) is not None
 
 

@@ -27,7 +27,7 @@ def test_data_that_is_not_here_says_how_to_get_it(empty_home, name):
 
 
 def test_unknown_names_forms_and_options_are_explained(shared_home):
-    with pytest.raises(McfError, match="'mnits'; did you mean mnist"):
+    with pytest.raises(McfError, match="'mnits'; did you mean `mnist`"):
         load("mnits")
     with pytest.raises(McfError, match="no option symbol; its options: symbols"):
         load("splice", symbol=4)

@@ -164,6 +164,30 @@ def test_finished_chunks_are_taken_as_they_are_and_damaged_ones_are_not(tmp_path
     assert (resumed[8:] != visual_words.features(IMAGES, TRAIN, RECIPE)[8:]).nnz == 0
 
 
+KILLED_SAVING = """
+import os, signal, sys
+from test_visual_words import IMAGES, RECIPE, TRAIN, quiet
+from mcf_cli.datasets import visual_words
+
+def watch(event, arguments):
+    if event == "os.rename" and "chunk-" in os.fspath(arguments[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(watch)
+visual_words.cached_features(IMAGES, TRAIN, RECIPE, "data", quiet)
+"""
+
+
+def test_what_a_process_killed_while_saving_a_chunk_left_is_cleared(empty_home):
+    process = start(KILLED_SAVING, MCF_DATA_HOME=str(empty_home))
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert len(list(empty_home.glob("derived/*/.chunk-*"))) == 1
+    visual_words.cached_features(IMAGES, TRAIN, RECIPE, "data", quiet)
+    names = sorted(path.name for path in empty_home.glob("derived/*/*"))
+    assert names == [".partial", "counts.npz", "table.npz"]
+
+
 def test_other_data_or_another_recipe_is_kept_apart(empty_home):
     for data_sha256, recipe in [("a", RECIPE), ("b", RECIPE), ("a", Recipe(words=8, side=5, patches=500))]:
         visual_words.cached_features(IMAGES, TRAIN, recipe, data_sha256, quiet)

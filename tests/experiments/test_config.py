@@ -100,6 +100,75 @@ def test_hostile_yaml_is_refused_in_one_line(text, word, tmp_path):
     assert "\n" not in str(error.value)
 
 
+BLANKOUT = {"loss": "quadratic", "corruption": "blankout"}
+IMPOSSIBLE = {
+    "cost chooses no level": (
+        {"evaluation": {"protocol": "cost"}, "grid": [BLANKOUT]},
+        "blankout needs `q` here: ",
+    ),
+    "loo chooses no level": (
+        {"evaluation": {"protocol": "loo"}, "grid": [BLANKOUT]},
+        "blankout needs `q` here: ",
+    ),
+    "loo of l1": (
+        {"evaluation": {"protocol": "loo"}, "grid": [{"loss": "quadratic", "penalty": "l1"}]},
+        "l2 penalties only",
+    ),
+    "cost of the plain model": (
+        {"evaluation": {"protocol": "cost"}, "grid": [{"loss": "logistic"}]},
+        "none is the plain model",
+    ),
+    "cost of multinomial": (
+        {
+            "datasets": ["builtin-splice"],
+            "evaluation": {"protocol": "cost"},
+            "grid": [{"loss": "logistic", "corruption": "multinomial", "q": 0.1}],
+        },
+        "multinomial corrupts whole blocks",
+    ),
+    "l1 chosen by loo": (
+        {"grid": [{"loss": "quadratic", "penalty": "l1"}], "select": {"by": "loo"}},
+        r"select\.by: .* l2 penalties only",
+    ),
+    "copies chosen by loo": (
+        {"evaluation": {"protocol": "explicit"}, "grid": [BLANKOUT], "select": {"by": "loo", "q": [0.5]}},
+        r"select\.by: .* not for corrupted copies",
+    ),
+    "own selection": (
+        {"datasets": [{"name": "builtin-digits", "select": {"by": "loo"}}]},
+        r"datasets\.0\.select: .* quadratic loss only",
+    ),
+    "no rows": (
+        {"evaluation": {"protocol": "learning-curve", "sizes": [0, 20]}},
+        r"sizes: expected 1 or more",
+    ),
+    "no copies": ({"evaluation": {"protocol": "explicit", "copies": 0}}, r"copies: expected 1 or more"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_no_trial_could_run_is_refused_before_any_fit(changes, words):
+    with pytest.raises(McfError, match=words) as error:
+        make_plan(load_config({**TINY, **changes}))
+    assert "\n" not in str(error.value)
+
+
+def test_methods_for_other_data_sets_are_not_held_against_a_set():
+    grid = [
+        {"loss": "quadratic"},
+        {"loss": "logistic", "corruption": "multinomial", "q": 0.1, "only_on": ["builtin-splice"]},
+    ]
+    sets = [{"name": "builtin-digits", "select": {"by": "loo"}}, "builtin-splice"]
+    trials = make_plan(load_config({**TINY, "datasets": sets, "grid": grid})).trials
+    assert [trial.params["select"]["by"] for trial in trials] == ["loo", "holdout", "holdout"]
+
+
+def test_a_misspelt_data_set_is_hinted_at_once():
+    with pytest.raises(McfError) as error:
+        make_plan(load_config({**TINY, "datasets": ["builtin-digit"]}))
+    assert str(error.value).count("did you mean") == 1
+
+
 def test_poisson_on_negative_data_is_refused_before_any_fit(tmp_path):
     data = tmp_path / "negative.csv"
     data.write_text("a,b,label\n" + "".join(f"{k - 3},{k},{k % 2}\n" for k in range(8)))
