@@ -49,8 +49,6 @@ def _write_figure(outcome: Outcome, rows: pd.DataFrame) -> None:
     from mcf_cli.reporting import figures, tables
 
     config = outcome.plan.config
-    if config.evaluation.protocol in ("cost", "loo"):
-        return
     number = config.paper.figure if config.paper else None
     kind = figures.FIGURES.get(number) or figures.kind_of(rows)
     options: dict[str, Any] = {}

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from mcf_cli.reporting import panels as part
-from mcf_cli.reporting.series import datasets_in, in_order, lines_in, of_dataset, tidy
-from mcf_cli.reporting.style import BLACK, GREEN, GREY, VERMILLION, Look, loss_look
+from mcf_cli.reporting.series import datasets_in, lines_in, of_dataset, tidy
+from mcf_cli.reporting.style import BLACK, GREY, Look, cycle_look, loss_look
 
 # Times a plain gradient, as the paper states them.
 PAPER_COST = {"exponential": 2.0, "logistic": 10.0}
-LEAVE_ONE_OUT = {
-    "loo_error_refitted": ("fitted again N times", Look(BLACK, "o", "-")),
-    "loo_error_exact": ("exact formula", Look(GREEN, "s", (0, (4, 2)), filled=False)),
-    "loo_error_paper": ("the paper's formula", Look(VERMILLION, "D", (0, (1, 1.5)), filled=False)),
-}
+GAPS = {"largest_gap_paper": "the paper's formula", "largest_gap_exact": "exact formula"}
 
 
 @part.styled
@@ -68,24 +66,29 @@ def _cost_handles() -> list:
 
 @part.styled
 def leave_one_out(rows: pd.DataFrame) -> Figure:
-    """Leave-one-out error against l2: the two formulas and the truth, one panel a corruption."""
+    """Largest gap between a formula's predictions and those of models fitted again without each example."""
     frame = tidy(rows, metric=None)
-    frame = frame[frame["metric"].isin(LEAVE_ONE_OUT)]
-    shown = lines_in(frame)
-    figure, all_axes = part.panels(len(shown), columns=3, size=(3.2, 2.6))
-    for number, (axes, line) in enumerate(zip(all_axes, shown, strict=True)):
-        here = of_dataset(frame, line[:2])
-        here = here[here["family"] == line[3]]
+    frame = frame[frame["metric"].isin(GAPS)]
+    levels = frame["q"].map(lambda q: "" if pd.isna(q) else f", q = {q:g}")
+    frame = frame.assign(method=frame["family"].str.removeprefix("MCF, ") + levels)
+    looks = {method: cycle_look(number) for number, method in enumerate(dict.fromkeys(frame["method"]))}
+    pairs = datasets_in(frame)
+    figure, all_axes = part.panels(len(pairs), columns=2, size=(6.6, 3.2))
+    for axes, pair in zip(all_axes, pairs, strict=True):
+        here = of_dataset(frame, pair)
         strengths = sorted(here["l2"].unique())
-        for metric in in_order(here["metric"], tuple(LEAVE_ONE_OUT)):
-            means = here[here["metric"] == metric].groupby("l2")["value"].mean()
-            places = [strengths.index(strength) for strength in means.index]
-            axes.plot(places, part.PERCENT * means.to_numpy(), **LEAVE_ONE_OUT[metric][1].options())
-        axes.set_xticks(range(len(strengths)), [f"{strength:g}" for strength in strengths])
+        for (method, metric), curve in here.groupby(["method", "metric"], sort=False):
+            look = replace(looks[method], filled=metric == "largest_gap_paper")
+            gaps = curve.groupby("l2")["value"].max()
+            axes.plot([strengths.index(l2) for l2 in gaps.index], gaps, **look.options())
+        axes.set_xticks(range(len(strengths)), [f"{l2:g}" for l2 in strengths])
+        axes.set_yscale("log")
         axes.set_xlabel("l2")
-        part.title(axes, line[:2], line[3])
-        part.error_axis(axes, first_column=False)
-        if number % 3 == 0:
-            axes.set_ylabel("Leave-one-out error (%)")
-    part.legend_below(figure, [part.handle(text, look) for text, look in LEAVE_ONE_OUT.values()])
+        axes.set_ylabel("Largest gap to fitting again")
+        part.title(axes, pair)
+    formulas = [
+        part.handle(words, Look(GREY, "o", "-", filled=metric == "largest_gap_paper"))
+        for metric, words in GAPS.items()
+    ]
+    part.legend_below(figure, [part.handle(method, look) for method, look in looks.items()], formulas)
     return figure

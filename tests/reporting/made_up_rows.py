@@ -148,7 +148,8 @@ def leave_one_out():
     for corruption in ("blankout", "poisson", "gaussian"):
         for l2, error in ((0.0, 0.3), (0.01, 0.25), (0.1, 0.2), (1.0, 0.28)):
             common = {"dataset": "builtin-reviews", "data_source": "builtin", "loss": "quadratic", "l2": l2}
-            for name, shift in (("refitted", 0.0), ("exact", 0.0), ("paper", -0.02)):
-                method = {"corruption": corruption, "metric": f"loo_error_{name}"}
-                rows.append(row(**common, **method, value=error + shift))
+            for name, shift, gap in (("refitted", 0.0, 0.0), ("exact", 0.0, 1e-14), ("paper", -0.02, 0.01)):
+                method = {"corruption": corruption, "q": 0.5 if corruption == "blankout" else None}
+                rows.append(row(**common, **method, metric=f"loo_error_{name}", value=error + shift))
+                rows.append(row(**common, **method, metric=f"largest_gap_{name}", value=gap))
     return frame(rows)
