@@ -265,3 +265,16 @@ def test_a_sparse_sample_of_symbols_is_the_dense_one():
     assert sparse.issparse(packed)
     np.testing.assert_array_equal(packed.toarray(), dense)
     np.testing.assert_array_equal(dense.reshape(len(dense), -1, 3).sum(axis=2), 1.0)
+
+
+@pytest.mark.parametrize(
+    "corruption", [Gaussian(0.7), Laplace(0.3), Poisson(), BitSwap(0.2), Gaussian([0.5, 1.0, 2.0])], ids=repr
+)
+@pytest.mark.parametrize("part", ["at_zero", "per_unit"])
+def test_jets_are_derivatives_of_each_other(corruption, part):
+    t, step = np.array([[-0.9, 0.2, 1.1], [0.0, -0.4, 2.0]]), 1e-6
+    jet = getattr(corruption, part)
+    _, slope, curvature = jet(t)
+    ahead, behind = jet(t + step), jet(t - step)
+    np.testing.assert_allclose(slope, (ahead[0] - behind[0]) / (2 * step), atol=1e-7)
+    np.testing.assert_allclose(curvature, (ahead[1] - behind[1]) / (2 * step), atol=1e-7)

@@ -6,6 +6,7 @@ import reference as ref
 from cases import BY_NAME, CASES, LABELS
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Multinomial, Poisson
 from mcf_cli.core.problem import Problem
+from mcf_cli.core.solvers import QuadraticSystem, _Terms, inverse_root
 from scipy import sparse
 from scipy.optimize import minimize
 from test_losses import BINARY_AND_THREE, EVERY_CASE, EVERY_LOSS, LOSSES, SOME_CASES, Loss
@@ -260,3 +261,24 @@ def test_every_family_of_the_case_list_is_solved_in_closed_form():
         "Multinomial",
         "PerFeature",
     }
+
+
+@pytest.mark.parametrize("corruption", [Blankout(0.5), Dropout(0.3), Poisson(), BitSwap(0.2)], ids=repr)
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["bias", "no-bias"])
+def test_the_preconditioner_is_the_diagonal_of_the_system(corruption, fit_intercept):
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix((rng.random((30, 6)) < 0.4).astype(float))
+    system = QuadraticSystem(X, rng.normal(size=(30, 2)), rng.dirichlet(np.ones(30)), fit_intercept)
+    terms = _Terms(system, corruption, 0.1)
+    columns = terms.apply(np.eye(6))
+    np.testing.assert_allclose(terms.column_squares + terms.R.diagonal(), np.diagonal(columns), rtol=1e-10)
+
+
+def test_the_root_of_a_matrix_that_rounding_left_indefinite_is_that_of_its_pseudo_inverse():
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    K = (vectors * [3.0, 2.0, 1.0, 1e-3, -1e-16, -1e-14]) @ vectors.T
+    K = (K + K.T) / 2 - 1e-15 * np.eye(6)
+    forward, back = inverse_root(K)
+    expected = (vectors[:, :4] / [3.0, 2.0, 1.0, 1e-3]) @ vectors[:, :4].T
+    np.testing.assert_allclose(back(forward(np.eye(6))), expected, rtol=1e-8, atol=1e-8)
