@@ -215,7 +215,7 @@ def _append_row(
             values.append(value)
         else:
             malformed(
-                path, f"line {line}, column {names[k]!r}", f"expected a finite number, got {shown(cell)}"
+                path, f"line {line}, column {shown(names[k])}", f"expected a finite number, got {shown(cell)}"
             )
 
 

@@ -156,7 +156,7 @@ def load_claims(path: Path) -> Claims:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(word) for word in problem["loc"])
-        raise McfError(f"{path}: {place}: {problem['msg']}") from None
+        raise McfError(f"{path}: {place[:80]}: {problem['msg'][:300]}") from None  # either may quote the file
 
 
 def judge_all(claims: Claims, results: Mapping[str, ItemResults]) -> list[Judgement]:

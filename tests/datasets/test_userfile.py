@@ -236,3 +236,11 @@ def test_the_format_follows_from_the_name():
     names = ["x.svmlight", "x.svm.gz", "x.libsvm.xz", "x.csv", "x.CSV", "x.npz", "mnist", "x.txt"]
     kinds = ["svmlight", "svmlight", "svmlight", "csv", "csv", "npz", None, None]
     assert [file_format(name) for name in names] == kinds
+
+
+def test_a_long_name_of_a_column_does_not_make_a_long_error(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text(f"a,{'b' * 5000},label\n1,x,0\n2,3,1\n")
+    with pytest.raises(McfError, match="column 'bbb") as error:
+        load(str(path))
+    assert len(str(error.value)) < 500

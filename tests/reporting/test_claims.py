@@ -321,6 +321,14 @@ def test_a_reason_without_a_claim_is_an_error(tmp_path):
         judging.load_claims(target)
 
 
+def test_an_error_quotes_no_more_of_the_file_than_a_line(tmp_path):
+    target = tmp_path / "claims.yaml"
+    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone" * 2000: "so"}}))
+    with pytest.raises(McfError, match="gone") as error:
+        judging.load_claims(target)
+    assert len(str(error.value)) < 600
+
+
 def test_a_question_that_rows_cannot_answer_is_not_answered():
     with pytest.raises(NotEnough):
         ask("reduction", NIGHT, **{**AT_HALF, "at": 0.55}, at_least=1)
