@@ -180,7 +180,7 @@ def test_a_value_outside_the_domain_is_refused_with_its_column(corruption, X, co
 def test_a_block_that_is_not_one_hot_is_refused(value, container):
     hot = int(np.argmax(ONE_HOT[3, 3:])) + 3
     X = with_entry(ONE_HOT, 3, hot, value)
-    with pytest.raises(ValueError, match=r"one-hot"):
+    with pytest.raises(ValueError, match=r"row 3 of X is not one-hot in the block that starts at column 3\b"):
         evaluate(Multinomial(q=0.1, blocks=3), container(X))
 
 
@@ -278,3 +278,12 @@ def test_jets_are_derivatives_of_each_other(corruption, part):
     ahead, behind = jet(t + step), jet(t - step)
     np.testing.assert_allclose(slope, (ahead[0] - behind[0]) / (2 * step), atol=1e-7)
     np.testing.assert_allclose(curvature, (ahead[1] - behind[1]) / (2 * step), atol=1e-7)
+
+
+def test_a_wrong_parameter_is_named_with_its_feature_where_it_has_one():
+    with pytest.raises(ValueError, match=r"got 1\.5$"):
+        Blankout(1.5).variance([1.0, 1.0])
+    with pytest.raises(ValueError, match=r"got 1\.5 at feature 1$"):
+        Blankout([0.5, 1.5]).variance([1.0, 1.0])
+    with pytest.raises(ValueError, match=r"got an array of 2 axes$"):
+        Blankout(np.full((2, 2), 0.5)).variance([1.0, 1.0])

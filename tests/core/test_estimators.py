@@ -248,3 +248,8 @@ def test_only_poisson_asks_for_positive_data(corruption, positive):
     for model in (MCFClassifier(corruption=corruption), MCFRegressor(corruption=corruption)):
         tags = model.__sklearn_tags__().input_tags
         assert (tags.positive_only, tags.sparse) == (positive, True)
+
+
+def test_defaults_are_those_that_the_documentation_names():
+    for model in (MCFClassifier(), MCFRegressor()):
+        assert (model.corruption, model.l2, model.fit_intercept) == ("blankout", 0.0, True)

@@ -149,3 +149,12 @@ def test_one_example_cannot_be_left_out():
         Problem(TALL[:1], np.ones(1), loss="quadratic", n_classes=0).loo(Blankout(0.5), 0.1)
     two = Problem(TALL[:2], np.array([1.0, 3.0]), loss="quadratic", n_classes=0).loo(Blankout(0.5), 0.1)
     np.testing.assert_allclose(two[:, 0], [3.0, 1.0], atol=1e-9)
+
+
+def test_exact_with_a_noise_of_its_own_for_every_feature():
+    sigma = np.linspace(0.2, 1.2, WIDE.shape[1])
+    laws = [[ref.gaussian(d, v, sigma[d]) for d, v in enumerate(x)] for x in WIDE]
+    y = np.arange(len(WIDE)) % 2
+    expected = ref.leave_one_out(laws, WIDE, ref.one_vs_rest(y, 2), (len(WIDE) - 1) * 0.01)
+    ours = Problem(WIDE, y, loss="quadratic").loo(Gaussian(sigma), 0.01, method="exact")
+    np.testing.assert_allclose(ours, expected, rtol=1e-7, atol=1e-8)

@@ -282,3 +282,22 @@ def test_the_root_of_a_matrix_that_rounding_left_indefinite_is_that_of_its_pseud
     forward, back = inverse_root(K)
     expected = (vectors[:, :4] / [3.0, 2.0, 1.0, 1e-3]) @ vectors[:, :4].T
     np.testing.assert_allclose(back(forward(np.eye(6))), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_features_on_very_different_scales_cost_few_iterations_more():
+    X = sparse.random(200, 50, density=0.3, random_state=4, format="csr")
+    y = np.arange(200) % 2
+    far = sparse.csr_matrix(X @ sparse.diags_array(np.logspace(-2, 3, 50)))
+    plain, scaled = (
+        Problem(matrix, y, loss="quadratic").solve(Blankout(0.5), 0.0, method="cg").n_iter
+        for matrix in (X, far)
+    )
+    assert scaled <= plain + 5
+
+
+@pytest.mark.parametrize("reusable", [True, False])
+def test_the_coding_is_kept_for_subsets_only_where_they_are_wanted(reusable):
+    X = sparse.random(40, 8, density=0.4, random_state=0, format="csr")
+    problem = Problem(X, np.arange(40) % 2, reusable=reusable)
+    problem.solve(Blankout(0.5), 0.1)
+    assert bool(problem.codes._codes or problem.lifted_codes._codes) == reusable
