@@ -287,3 +287,11 @@ def test_a_wrong_parameter_is_named_with_its_feature_where_it_has_one():
         Blankout([0.5, 1.5]).variance([1.0, 1.0])
     with pytest.raises(ValueError, match=r"got an array of 2 axes$"):
         Blankout(np.full((2, 2), 0.5)).variance([1.0, 1.0])
+
+
+def test_log_mgfs_of_symbols_take_one_row_as_well_as_many():
+    corruption, t = Multinomial(q=0.3, blocks=3), np.linspace(-1.0, 1.0, ONE_HOT.shape[1])
+    for function in (corruption.log_mgf, corruption.log_mgf_derivative, lambda t, x: corruption.mean(x)):
+        rows = np.array([function(t, row) for row in ONE_HOT])
+        np.testing.assert_allclose(function(t, ONE_HOT), rows)
+        np.testing.assert_allclose(function(t, ONE_HOT[None])[0], rows)

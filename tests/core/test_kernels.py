@@ -165,6 +165,7 @@ def test_fits_that_overlap_leave_blas_with_the_threads_that_it_had():
         before = blas_threads()
         first, second = kernels.one_blas_thread(), kernels.one_blas_thread()
         first.__enter__()
+        assert set(blas_threads()) <= {1}
         second.__enter__()
         first.__exit__(None, None, None)
         assert set(blas_threads()) <= {1}

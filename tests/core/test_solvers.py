@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference as ref
 from cases import BY_NAME, CASES, LABELS
-from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Multinomial, Poisson
+from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, Poisson
 from mcf_cli.core.problem import Problem
 from mcf_cli.core.solvers import QuadraticSystem, _Terms, inverse_root
 from scipy import sparse
@@ -301,3 +301,12 @@ def test_the_coding_is_kept_for_subsets_only_where_they_are_wanted(reusable):
     problem = Problem(X, np.arange(40) % 2, reusable=reusable)
     problem.solve(Blankout(0.5), 0.1)
     assert bool(problem.codes._codes or problem.lifted_codes._codes) == reusable
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_a_weight_may_use_the_whole_domain_of_its_corruption(loss):
+    """e^{-wx} / (1 - b^2 w^2) is least where x (1 - b^2 w^2) = 2 b^2 w, here beyond half of 1/b."""
+    solution = Problem(np.array([[-40.0], [40.0]]), np.array([0, 1]), loss=loss).solve(
+        Laplace(20.0), 0.0, tol=1e-9
+    )
+    assert solution.coef[0, 0] == pytest.approx((np.sqrt(5) - 1) / 40, rel=1e-5)
