@@ -12,6 +12,8 @@ from math import prod
 import numpy as np
 import scipy.sparse as sp
 
+from mcf_cli.datasets.reading import check_sparse
+
 HEADER = 128
 MAX_UNPACKED = 2**28  # bytes of one compressed matrix; that of Reuters-21578 takes 5 MB
 MATRIX, COMPRESSED = 14, 15
@@ -107,5 +109,5 @@ def _sparse(parts: Iterator[Element], order: str, shape: tuple[int, ...]) -> sp.
     count = int(ends[-1])
     data = values[:count].astype(np.float64)
     matrix = sp.csc_matrix((data, rows[:count].astype(np.int64), ends.astype(np.int64)), shape=shape)
-    matrix.check_format(full_check=True)
+    check_sparse(matrix)
     return matrix

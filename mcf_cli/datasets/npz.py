@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli import plain_npz
+from mcf_cli.datasets.reading import check_sparse
 from mcf_cli.datasets.svmlight import MAX_COLUMN
 from mcf_cli.errors import McfError
 
@@ -62,7 +63,7 @@ def _csr(path: Path, arrays: dict[str, np.ndarray]) -> sp.csr_matrix:
     try:
         shape = tuple(int(size) for size in arrays["shape"])
         matrix = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
-        matrix.check_format(full_check=True)
+        check_sparse(matrix)
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise McfError(
             f"{path} does not hold a CSR matrix (data, indices, indptr, shape): {error}"

@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NoReturn, TextIO
 
+import numpy as np
+import scipy.sparse as sp
+
 from mcf_cli.datasets import archives
 from mcf_cli.errors import McfError
 
@@ -94,6 +97,16 @@ def read_exactly(stream: IO[bytes], size: int, path: object) -> bytes:
     if missing:
         malformed(path, f"byte {size - missing:,} of {size:,}", "the file ends too early: get it again")
     return b"".join(pieces)
+
+
+def check_sparse(matrix: sp.csr_matrix | sp.csc_matrix) -> None:
+    """ValueError unless scipy may work with the matrix, whose loops trust every number in it.
+
+    Its own check leaves out where rows begin and end when nothing is stored in between.
+    """
+    matrix.check_format(full_check=True)
+    if (np.diff(matrix.indptr) < 0).any():
+        raise ValueError("a row or column ends before it begins")
 
 
 def malformed(path: object, where: str, message: str) -> NoReturn:

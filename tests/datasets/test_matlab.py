@@ -39,3 +39,11 @@ def test_sizes_that_the_bytes_do_not_hold_are_refused():
         read_matrices(content.replace(shape, struct.pack("<ii", 10**6, 10**6)))
     with pytest.raises(ValueError, match="claims"):
         read_matrices(content[:-8])
+
+
+def test_columns_that_end_before_they_begin_are_refused_though_nothing_is_stored():
+    content = saved(False, a=sp.csc_matrix((2, 3)))
+    ends = struct.pack("<6i", 5, 16, 0, 0, 0, 0)  # the type, the bytes, the four ends
+    assert content.count(ends) == 1
+    with pytest.raises(ValueError, match="ends before it begins"):
+        read_matrices(content.replace(ends, struct.pack("<6i", 5, 16, 0, 10**6, 5, 0)))

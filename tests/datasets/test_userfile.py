@@ -173,6 +173,10 @@ def test_a_malformed_file_is_one_clear_error(tmp_path, name, content, message):
             {"indptr": np.array([0, 9]), "indices": Y, "data": Y, "shape": np.array([1, 2]), "y": Y},
             "not hold a CSR",
         ),
+        (
+            {"indptr": np.array([0, 10**6, 0]), "indices": Y[:0], "data": Y[:0], "shape": np.array([2, 2])},
+            "ends before it begins",
+        ),
     ],
 )
 def test_an_npz_with_the_wrong_arrays_is_refused(tmp_path, arrays, message):
