@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import CASES, LABELS
 from mcf_cli import Blankout, Multinomial, Poisson
+from mcf_cli.core.newton import _Model
 from mcf_cli.core.problem import Problem
 from scipy import sparse
 from test_losses import BINARY_AND_THREE, LOSSES
@@ -133,3 +134,30 @@ def test_a_start_that_is_worse_than_none_is_left():
     assert led_astray.n_iter == alone.n_iter
     near = problem.solve(Blankout(q=0.3), 1e-2, start=alone)
     assert near.n_iter < alone.n_iter
+
+
+@pytest.mark.parametrize("reach", [0.05, 0.5, 2.0])
+def test_a_step_cut_off_at_its_reach_keeps_its_promise(reach):
+    """Within reach the model falls by what the step promises, and a shorter step never gains more."""
+    objective, W, b, _ = objective_at(SMOOTH[1], CASES[1], 2)
+    point = np.vstack([W, b])
+    model = _Model(objective, point, True).differentiated()
+    hessian, gradient = model.hessian, model.gradient
+    step, promised = model.step(1e-8, reach)
+    bent = np.vstack(hessian.product(step[:-1], step[-1]))
+    assert model.length(step) <= reach * (1 + 1e-9)
+    assert promised == pytest.approx(-np.vdot(gradient, step) - 0.5 * np.vdot(step, bent), rel=1e-9)
+    model.hessian = hessian
+    _, shorter = model.step(1e-8, 0.7 * reach)
+    assert 0.0 < shorter <= promised * (1 + 1e-12)
+
+
+def test_a_fit_that_is_cut_short_is_close_to_the_whole_one():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    y = (X[:, 0] + 1.0 > 0).astype(int)
+    problem = Problem(X, y)
+    whole = problem.solve(Blankout(0.2), 0.1, tol=1e-9)
+    cut = problem.solve(Blankout(0.2), 0.1, tol=1e-9, max_iter=whole.n_iter - 1)
+    assert not cut.converged
+    np.testing.assert_allclose(cut.coef, whole.coef, atol=1e-3)
+    np.testing.assert_allclose(cut.intercept, whole.intercept, atol=1e-3)

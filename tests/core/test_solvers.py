@@ -310,3 +310,13 @@ def test_a_weight_may_use_the_whole_domain_of_its_corruption(loss):
         Laplace(20.0), 0.0, tol=1e-9
     )
     assert solution.coef[0, 0] == pytest.approx((np.sqrt(5) - 1) / 40, rel=1e-5)
+
+
+def test_conjugate_gradients_of_rows_leave_an_empty_column_alone():
+    X = sparse.random(20, 60, density=0.3, random_state=1, format="lil")
+    X[:, 7] = 0.0
+    solution = Problem(sparse.csr_matrix(X), np.arange(20) % 2, loss="quadratic").solve(
+        Poisson(), 0.0, method="cg"
+    )
+    assert solution.converged and np.isfinite(solution.coef).all()
+    assert solution.coef[0, 7] == 0.0
