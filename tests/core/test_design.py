@@ -116,3 +116,28 @@ def test_fewer_rows_than_columns_never_make_a_square_of_columns():
 def test_sums_over_rows(shape):
     G = np.random.default_rng(3).normal(size=shape)
     np.testing.assert_allclose(row_sum(G), G.sum(axis=0), rtol=1e-12, atol=1e-12)
+
+
+def piece_formats(rows, columns, per_row, width):
+    """Of a matrix with `per_row` ones in every row, as the design stores it for a table of that width."""
+    indices = (np.arange(rows * per_row) * 7919 % columns).astype(np.int32)
+    Z = sp.csr_matrix((np.ones(rows * per_row), indices, np.arange(rows + 1) * per_row), (rows, columns))
+    pieces = design._pieces(Z, width)
+    assert sum(piece.shape[0] for piece in pieces) == rows
+    return [piece.format for piece in pieces]
+
+
+def test_a_coded_matrix_is_stored_the_way_its_products_walk_fastest():
+    assert piece_formats(50, 40, 3, 2) == ["csr"]  # little work
+    assert piece_formats(40, 50, 3, 2) == ["csc"]  # more pairs than rows
+    assert piece_formats(2000, 300, 100, 10) == ["csr"] * 4  # the table stays in the cache
+    assert piece_formats(100_000, 14_000, 10, 10) == ["csc"] * 7  # it does not, nor do the sums
+    assert piece_formats(20_000, 60_000, 50, 10) == ["csc"] * 2  # pieces take no more memory than the matrix
+
+
+@pytest.mark.parametrize(("shape", "blocks"), [((6000, 50), 3), ((3, 140_000), 3), ((1000, 50), 1)], ids=str)
+def test_values_that_hardly_repeat_are_cut_so_that_their_table_stays_in_the_cache(shape, blocks):
+    X = sp.csr_matrix(np.random.default_rng(1).normal(size=shape))
+    cut = list(design.Design(X, Blankout(0.5), None, 1, design.CodeBook()).blocks(Blankout(0.5)))
+    assert len(cut) == blocks
+    assert sum(len(np.arange(shape[0])[block.rows]) for block in cut) == shape[0]

@@ -171,3 +171,10 @@ def test_fits_that_overlap_leave_blas_with_the_threads_that_it_had():
         assert set(blas_threads()) <= {1}
         second.__exit__(None, None, None)
         assert blas_threads() == before
+
+
+def test_transposed_products_take_long_indices_too():
+    A = sp.random(3000, 500, density=0.1, format="csr", random_state=0)
+    A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
+    x = rng.normal(size=3000)
+    np.testing.assert_allclose(kernels.transposed_product(A, x), A.toarray().T @ x, rtol=1e-10, atol=1e-10)

@@ -63,6 +63,17 @@ def test_the_diagonal_of_two_classes_is_exact(loss, case):
     assert diagonal_b[0] == pytest.approx(hessian.product(np.zeros_like(W), np.ones(1))[1][0], rel=1e-10)
 
 
+@UNCOUPLED
+def test_the_diagonal_of_the_exponential_loss_is_exact_with_more_classes_too(case):
+    objective, W, b, _ = objective_at(SMOOTH[0], case, 3)
+    hessian = objective.expand(W, b)[1]()[2]
+    diagonal = hessian.diagonal()[0]
+    for place in np.ndindex(W.shape):
+        unit = np.zeros_like(W)
+        unit[place] = 1.0
+        assert diagonal[place] == pytest.approx(hessian.product(unit, np.zeros(3))[0][place], rel=1e-10)
+
+
 @EVERY_SMOOTH_LOSS
 @UNCOUPLED
 @BINARY_AND_THREE

@@ -320,3 +320,22 @@ def test_conjugate_gradients_of_rows_leave_an_empty_column_alone():
     )
     assert solution.converged and np.isfinite(solution.coef).all()
     assert solution.coef[0, 7] == 0.0
+
+
+@pytest.mark.parametrize(("rows", "message"), [(1024, "closed form"), (1025, "conjugate gradients")])
+def test_iterations_begin_where_a_system_is_large(rows, message):
+    X = sparse.random(rows, 1100, density=0.01, random_state=0, format="csr")
+    X.data = np.ceil(3 * X.data)
+    solution = Problem(X, np.arange(rows) % 2, loss="quadratic").solve(Blankout(0.5), 1e-2)
+    assert solution.message.startswith(message)
+
+
+def test_lbfgs_sees_features_of_very_different_scales_alike():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 8))
+    y = (X @ rng.normal(size=8) + rng.normal(size=150) > 0).astype(int)
+    near, far = (
+        Problem(X * scale, y).solve(Gaussian(1e-3), 1e-9, method="lbfgs").n_iter
+        for scale in (1.0, np.logspace(-3, 3, 8))
+    )
+    assert far <= 2 * near
