@@ -34,10 +34,7 @@ def leave_one_out(
     system = _Inverse(X, Y, corruption, kept_l2, fit_intercept)
     if method == "paper":
         return hat_matrix_loo(system, Y)
-    if system.rank_may_drop:
-        doubtful, predictions = np.ones(N, dtype=bool), np.empty_like(Y)
-    else:
-        predictions, doubtful = removed_variance_loo(system, X, Y, corruption)
+    predictions, doubtful = removed_variance_loo(system, X, Y, corruption)
     return refit_without(doubtful, predictions, X, Y, corruption, l2, fit_intercept)
 
 
@@ -121,13 +118,10 @@ class _Inverse:
             K = (self.M / r) @ self.M.T
             K[np.diag_indices(N)] += 1.0
             L = la.cholesky(K, lower=True)
-            self.rank_may_drop = False
             self.T, self.r, self.P = la.solve_triangular(L, self.M / r, lower=True), r, None
         else:
             values, vectors = la.eigh(self.M.T @ self.M + self.R.toarray())
             kept = values > 1e-13 * values[-1]
-            unregularised = la.eigvalsh(self.R.toarray()).min() <= 1e-12 * self.R.diagonal().max()
-            self.rank_may_drop = bool(unregularised and N - 1 <= D + 1)
             self.P = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
 
     def times(self, V: Array) -> Array:
