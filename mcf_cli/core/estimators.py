@@ -241,7 +241,7 @@ class MCFRegressor(RegressorMixin, _MCFModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X (dense or sparse) and targets y, one or several columns."""
-        X, y, sample_weight = self._checked_input(X, y, sample_weight, multi_output=True, y_numeric=True)
+        X, y, sample_weight = self._checked_input(X, y, sample_weight, multi_output=True)
         y = np.asarray(y, dtype=float)
         problem = self._problem(X, y, sample_weight)
         self._keep(problem.solve(self.corruption, self.l2))
@@ -266,7 +266,7 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         >>> [round(MCFRegressor(corruption=Gaussian(sigma=s)).loo_error(X, y), 3) for s in (0.0, 0.5, 1.0)]
         [0.0, 0.153, 0.754]
         """
-        X, y, _ = self._checked_input(X, y, None, multi_output=True, y_numeric=True)
+        X, y, _ = self._checked_input(X, y, None, multi_output=True)
         y = np.asarray(y, dtype=float)
         predictions = self._problem(X, y).loo(self.corruption, self.l2, method)
         return float(np.mean((predictions - y.reshape(len(y), -1)) ** 2))

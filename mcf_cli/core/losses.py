@@ -103,7 +103,7 @@ class PairwiseJensen(SoftmaxLoss):
 
     @property
     def width(self) -> int:
-        return max(1, self.n_classes - 1)
+        return self.n_classes - 1
 
     def margins(self, W: Array, y: int | None) -> Array:
         if self.lifted:
@@ -352,9 +352,9 @@ MULTICLASS = ("pairwise", "shared")
 def make_loss(
     loss: str,
     n_classes: int,
-    surrogate: str = "jensen",
-    multiclass: str = "pairwise",
-    shared_lambda: bool = False,
+    surrogate: str,
+    multiclass: str,
+    shared_lambda: bool,
 ) -> Loss:
     """The loss by its names; ValueError lists the names there are."""
     for name, value, known in (
