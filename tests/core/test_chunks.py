@@ -167,6 +167,15 @@ def test_a_fit_goes_on_from_its_start():
     np.testing.assert_allclose(again.coef, cold.coef, atol=1e-3)
 
 
+@pytest.mark.parametrize("loss", ["quadratic", "logistic"])
+def test_a_feature_that_never_occurs_has_no_weight(loss):
+    X, y = counts_and_labels(2)
+    X[:, 4] = 0.0
+    solution = fit_in_chunks(task_of(Blankout(0.4), 30, 2, 0.0, loss=loss), X, y, max_iter=20)
+    assert np.isfinite(solution.coef).all()
+    assert solution.coef[0, 4] == 0.0
+
+
 def test_conjugate_gradients_that_run_out_of_iterations_say_so():
     X, y = counts_and_labels(3)
     task = task_of(Blankout(0.4), 30, 3, 0.01, loss="quadratic")
