@@ -86,7 +86,9 @@ def _softplus_sigmoid(z: Any, value: Any, rate: Any, n: int) -> None:
     for i in range(n):
         e = _exp(-min(abs(z[i]), 700.0))
         m = 1.0 + e
-        y = (m - 1.5) / (m + 1.5)
+        shared = 1.0 / (m * (m + 1.5))  # one division for 1/m and y = (m - 3/2) / (m + 3/2)
+        inverse = (m + 1.5) * shared
+        y = (m - 1.5) * m * shared
         y2 = y * y
         s = 1.0 / 21.0
         s = s * y2 + 1.0 / 19.0
@@ -99,7 +101,6 @@ def _softplus_sigmoid(z: Any, value: Any, rate: Any, n: int) -> None:
         s = s * y2 + 1.0 / 5.0
         s = s * y2 + 1.0 / 3.0
         s = s * y2 + 1.0
-        inverse = 1.0 / m
         value[i] = max(z[i], 0.0) + (_LOG_1_5 + 2.0 * y * s)
         rate[i] = inverse if z[i] > 0.0 else e * inverse
 
@@ -136,6 +137,18 @@ def blankout_table(
                     slope[start + i, j] = rate[i, j] * u_per_t[start + i]
 
 
+@njit(fastmath=_FAST, error_model="numpy", cache=True, inline="always")
+def _add(parameter: Any, start: int, n: int, to: Any) -> None:
+    """A parameter of all pairs, or of each, is added for n pairs from `start`."""
+    if len(parameter) == 1:
+        same = parameter[0]
+        for i in range(n):
+            to[i] += same
+    else:
+        for i in range(n):
+            to[i] += parameter[start + i]
+
+
 @njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
 def blankout_sums(
     T: Any,
@@ -153,23 +166,30 @@ def blankout_sums(
 
     u is t * u_per_t * factor. The rows of pair p are rows[starts[p] : starts[p + 1]].
     """
-    each = 0 if len(shift) == 1 else 1
-    z, value = np.empty(_BLOCK), np.empty(_BLOCK)
+    z, value, scale = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     sums[:] = 0.0
-    for start in range(0, len(feature), _BLOCK):
+    for start in range(
+        0, len(feature), _BLOCK
+    ):  # short loops of one thing each: those the compiler vectorises
         n = min(_BLOCK, len(feature) - start)
+        own, rate, ends = feature[start : start + n], slope[start : start + n], starts[start : start + n + 1]
         for i in range(n):
-            z[i] = T[feature[start + i]] * (factor * u_per_t[start + i]) + shift[(start + i) * each]
-        _softplus_sigmoid(z, value, slope[start : start + n], n)
+            scale[i] = factor * u_per_t[start + i]
         for i in range(n):
-            slope[start + i] *= factor * u_per_t[start + i]
-            kappa = value[i] + log_q[(start + i) * each]
-            for place in range(starts[start + i], starts[start + i + 1]):
+            z[i] = T[own[i]] * scale[i]
+        _add(shift, start, n, z)
+        _softplus_sigmoid(z, value, rate, n)
+        _add(log_q, start, n, value)
+        for i in range(n):
+            rate[i] *= scale[i]
+        for i in range(n):
+            kappa = value[i]
+            for place in range(ends[i], ends[i + 1]):
                 sums[rows[place]] += kappa
 
 
 @njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
-def sums_pullback(G: Any, feature: Any, starts: Any, rows: Any, slope: Any, gradient: Any) -> None:
+def sums_pullback(starts: Any, rows: Any, feature: Any, slope: Any, G: Any, gradient: Any) -> None:
     """The gradient in T of sum(G * sums)."""
     gradient[:] = 0.0
     for pair in range(len(feature)):
@@ -177,6 +197,35 @@ def sums_pullback(G: Any, feature: Any, starts: Any, rows: Any, slope: Any, grad
         for place in range(starts[pair], starts[pair + 1]):
             total += G[rows[place]]
         gradient[feature[pair]] += slope[pair] * total
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def pairs_along(starts: Any, rows: Any, feature: Any, slope: Any, V: Any, sums: Any) -> None:
+    """Z @ (slope * V[feature]), pair by pair; the rows of pair p are rows[starts[p] : starts[p + 1]]."""
+    width = V.shape[1]
+    own = np.empty(width)
+    sums[:] = 0.0
+    for pair in range(len(feature)):
+        for j in range(width):
+            own[j] = slope[pair, j] * V[feature[pair], j]
+        for place in range(starts[pair], starts[pair + 1]):
+            for j in range(width):
+                sums[rows[place], j] += own[j]
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def pairs_pullback(starts: Any, rows: Any, feature: Any, slope: Any, G: Any, gradient: Any) -> None:
+    """The adjoint of `pairs_along`."""
+    width = G.shape[1]
+    own = np.empty(width)
+    gradient[:] = 0.0
+    for pair in range(len(feature)):
+        own[:] = 0.0
+        for place in range(starts[pair], starts[pair + 1]):
+            for j in range(width):
+                own[j] += G[rows[place], j]
+        for j in range(width):
+            gradient[feature[pair], j] += slope[pair, j] * own[j]
 
 
 @njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import iadd
 from typing import Any
 
@@ -26,7 +26,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.families import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
-from mcf_cli.core.kernels import a_few_at_a_time, in_threads, transposed_product
+from mcf_cli.core.kernels import (
+    a_few_at_a_time,
+    in_threads,
+    loops_over_pairs,
+    pairs_along,
+    pairs_pullback,
+    transposed_product,
+)
 
 _CACHE = 1 << 20  # bytes: a table larger than this is walked in order, by columns, instead of at random
 _MANY = 32  # pairs that occur fewer times on average stand in the order of their number: loops of even length
@@ -129,20 +136,42 @@ class Part:
     everywhere: bool = False  # the family changes zeros too
 
     def product(self, table: Array) -> Array:
-        products = in_threads(lambda piece: piece @ table, self.pieces)
-        return products[0] if len(products) == 1 else np.concatenate(products)
+        return _joined(in_threads(lambda piece: piece @ table, self.pieces))
 
     def adjoint(self, G: Array) -> Array:
-        ends = np.cumsum([piece.shape[0] for piece in self.pieces])
-
-        def share(k: int) -> Array:
-            piece, own = self.pieces[k], G[ends[k] - self.pieces[k].shape[0] : ends[k]]
-            if G.shape[1] == 1 and sp.issparse(piece) and piece.format == "csr":
+        def share(k: int, own: Array) -> Array:
+            piece = self.pieces[k]
+            if own.shape[1] == 1 and sp.issparse(piece) and piece.format == "csr":
                 return transposed_product(piece, own[:, 0])[:, None]
             return self.transposed[k] @ own
 
-        # In the order of the rows, whatever thread is first.
-        return reduce(iadd, a_few_at_a_time(share, list(range(len(ends)))))
+        return self._over_rows(G, share)
+
+    def along(self, slope: Array, V: Array) -> Array:
+        """The change of the sums when T changes by V and the table by slope * V."""
+        if self.pairs is None:
+            return self.product(slope * V)
+        feature = self.pairs.feature
+        if not loops_over_pairs(self.pieces[0], slope):
+            return self.product(slope * np.take(V, feature, axis=0))
+        return _joined(in_threads(lambda piece: pairs_along(piece, feature, slope, V), self.pieces))
+
+    def pullback(self, slope: Array, G: Array) -> Array:
+        """The adjoint of `along`: the gradient in T of sum(G * sums)."""
+        if self.pairs is None or not loops_over_pairs(self.pieces[0], slope):
+            H = self.adjoint(G)
+            H *= slope
+            return H if self.pairs is None else self.pairs.to_features(H)
+        feature, n_features = self.pairs.feature, self.pairs.scatter.shape[0]
+        return self._over_rows(
+            G, lambda k, own: pairs_pullback(self.pieces[k], feature, slope, own, n_features)
+        )
+
+    def _over_rows(self, G: Array, share: Callable[[int, Array], Array]) -> Array:
+        """The sum of each piece's share, given the rows of G that are its own."""
+        ends = np.cumsum([0] + [piece.shape[0] for piece in self.pieces])
+        shares = a_few_at_a_time(lambda k: share(k, G[ends[k] : ends[k + 1]]), list(range(len(self.pieces))))
+        return reduce(iadd, shares)  # in the order of the rows, whatever thread is first
 
     @cached_property
     def transposed(self) -> list[Any]:
@@ -171,6 +200,10 @@ class Part:
         by_row = sp.csr_matrix((ones, (row, number)), shape=(n, len(row)))
         by_feature = sp.csr_matrix((ones, (feature, number)), shape=(width, len(row)))
         return Entries(row, feature, value, by_row, by_feature, self.everywhere)
+
+
+def _joined(shares: list[Array]) -> Array:
+    return shares[0] if len(shares) == 1 else np.concatenate(shares)
 
 
 @dataclass(frozen=True)
@@ -208,15 +241,18 @@ class Expanded:
         """The change of the sums when T changes by V."""
         total: Any = 0.0
         for part, expansion in self.parts:
-            rows, base = expansion.along(V[part.columns])
-            total = total + part.product(rows) + base
+            own = V[part.columns]
+            total = total + part.along(expansion.slope, own)
+            if expansion.base is not None:
+                total += (expansion.base[1] * own).sum(axis=0)
         return total
 
     def gradient(self, G: Array) -> Array:
         """The gradient in T of sum(G * sums)."""
-        g, result = row_sum(G), np.zeros(self.shape)
+        result = np.zeros(self.shape)
         for part, expansion in self.parts:
-            result[part.columns] = expansion.gradient(part.adjoint(G), g)
+            share = part.pullback(expansion.slope, G)
+            result[part.columns] = share if expansion.base is None else share + expansion.base[1] * row_sum(G)
         return result
 
     def derivatives(self, G: Array, C: Array) -> tuple[Array, Array, Array]:
@@ -279,23 +315,25 @@ class Block:
             if at_once is not None:
                 return at_once
         total: Any = 0.0
-        pullbacks: list[tuple[Part, Pullback]] = []
+        pullbacks: list[tuple[Part, Callable[[Array], Array]]] = []
         for part, family in self.parts:
-            base, table, pullback = getattr(family, f"{what}_table")(T[part.columns], part.pairs)
-            share = part.product(table)
-            if base.any():
-                share += base
+            if what == "log_mgf" and part.pairs is not None:
+                expansion = family.log_mgf_expansion(T[part.columns], part.pairs)
+                share, pullback = part.product(expansion.value), partial(part.pullback, expansion.slope)
+            else:
+                base, table, of_table = getattr(family, f"{what}_table")(T[part.columns], part.pairs)
+                share, pullback = part.product(table), partial(_through, part, of_table)
+                if base.any():
+                    share += base
             total = share if len(self.parts) == 1 else total + share
             pullbacks.append((part, pullback))
 
         def to_weights(G: Array) -> Array:
-            g = row_sum(G)
             if len(pullbacks) == 1:
-                part, pullback = pullbacks[0]
-                return pullback(part.adjoint(G), g)
+                return pullbacks[0][1](G)
             gradient = np.zeros_like(T)
             for part, pullback in pullbacks:
-                gradient[part.columns] = pullback(part.adjoint(G), g)
+                gradient[part.columns] = pullback(G)
             return gradient
 
         return total, to_weights
@@ -334,6 +372,11 @@ class Block:
             return g_P, g_Q
 
         return total, slope, to_weights
+
+
+def _through(part: Part, pullback: Pullback, G: Array) -> Array:
+    """The gradient in T of sum(G * sums), by way of a table and a base."""
+    return pullback(part.adjoint(G), row_sum(G))
 
 
 class Design:

@@ -108,11 +108,6 @@ class Expansion:
     curvature: Callable[[], Array]
     base: tuple[Array, Array, Array] | None = None  # features x J each; None where zeros stay zero
 
-    def along(self, V: Array) -> tuple[Array, Any]:
-        """The change of (table, base) when T changes by V."""
-        rows = V if self.pairs is None else np.take(V, self.pairs.feature, axis=0)
-        return self.slope * rows, 0.0 if self.base is None else (self.base[1] * V).sum(axis=0)
-
     def to_features(self, rows: Array) -> Array:
         return rows if self.pairs is None else self.pairs.to_features(rows)
 
@@ -277,7 +272,7 @@ class Corruption(BaseEstimator, ABC):
         """Z @ table and its pullback at once, for families and shapes that gain by it; else None."""
         return None
 
-    # -- tables: what an example's sum over features needs (see design). A single family also has a
+    # -- tables: what an example's sum over features needs (see design). A single family that is not coded also has a
     # log_mgf_table: (base, table, pullback) with sum_d kappa_d(T_d; x_d) = base + Z @ table. ---------------
     def mean_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         """The same for sum_d T_d E[x~_d]."""
@@ -415,11 +410,6 @@ class Coded(Corruption):
         value, rate = np.empty_like(z), np.empty_like(z)
         softplus_sigmoid(z, value, rate)
         return np.where(plain, u, value + np.log(inner)), np.where(plain, 1.0, rate) * u_per_t
-
-    def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
-        assert pairs is not None
-        table, slope, _ = self._filled(T, pairs)
-        return np.zeros(T.shape[1]), table, lambda H, g: pairs.to_features(np.multiply(H, slope, out=slope))
 
     def log_mgf_sums(self, T: Array, pairs: Pairs, Z: Any) -> tuple[Array, Callable[[Array], Array]] | None:
         if T.shape[1] > 1 or not sp.issparse(Z) or Z.format != "csc":

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Array = NDArray[Any]
 
@@ -28,6 +28,7 @@ _CHUNK = (
 )  # table entries that numpy evaluates together: the temporaries stay in the second-level cache
 _WORTH_COMPILING = 1 << 14  # table entries
 _WORTH_SHARING = 1 << 17  # table entries for which a second thread pays
+_WIDE = 12  # columns of a table from which loops over pairs are faster than two sparse products
 
 
 def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Array, slope: Array) -> None:
@@ -84,17 +85,41 @@ def blankout_sums(
     if loops is None or Z.indices.dtype.itemsize != 4:
         return None
     shift, log_q = np.atleast_1d(np.log1p(-q) - np.log(q)), np.atleast_1d(np.log(q))
-    places = feature.view(np.uint32), Z.indptr.view(np.uint32), Z.indices.view(np.uint32)
+    numbers = starts, rows, own = _numbers(Z, feature)
     slope, sums = np.empty(len(feature)), np.empty(Z.shape[0])
-    pair_feature, starts, rows = places
-    loops.blankout_sums(T[:, 0], pair_feature, u_per_t, factor, shift, log_q, starts, rows, slope, sums)
+    loops.blankout_sums(T[:, 0], own, u_per_t, factor, shift, log_q, starts, rows, slope, sums)
 
     def pullback(G: Array) -> Array:
         gradient = np.empty(len(T))
-        loops.sums_pullback(G[:, 0], *places, slope, gradient)
+        loops.sums_pullback(*numbers, slope, G[:, 0], gradient)
         return gradient[:, None]
 
     return sums[:, None], pullback
+
+
+def loops_over_pairs(Z: Any, slope: Array) -> bool:
+    """Whether `pairs_along` and `pairs_pullback` can be used, and are faster than a table and a sparse product."""
+    by_pairs = sp.issparse(Z) and Z.format == "csc" and Z.indices.dtype.itemsize == 4
+    return by_pairs and slope.shape[1] >= _WIDE and compiled(slope.size) is not None
+
+
+def pairs_along(Z: sp.csc_matrix, feature: Array, slope: Array, V: Array) -> Array:
+    """Z @ (slope * V[feature]) without a table in between."""
+    sums = np.empty((Z.shape[0], slope.shape[1]))
+    _loops().pairs_along(*_numbers(Z, feature), slope, np.ascontiguousarray(V), sums)
+    return sums
+
+
+def pairs_pullback(Z: sp.csc_matrix, feature: Array, slope: Array, G: Array, n_features: int) -> Array:
+    """The adjoint of `pairs_along`, n_features x J."""
+    gradient = np.empty((n_features, slope.shape[1]))
+    _loops().pairs_pullback(*_numbers(Z, feature), slope, np.ascontiguousarray(G), gradient)
+    return gradient
+
+
+def _numbers(Z: sp.csc_matrix, feature: Array) -> tuple[Array, Array, Array]:
+    """Where the rows of each pair begin, these rows, and the pairs' features, for the compiled loops."""
+    return Z.indptr.view(np.uint32), Z.indices.view(np.uint32), feature.view(np.uint32)
 
 
 def transposed_product(A: sp.csr_matrix, x: Array) -> Array:
@@ -173,6 +198,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child inherits the pool without its threads
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """What is loaded by the first fit; to look for it takes as long as a small fit."""
+    return ThreadpoolController()
+
+
 _fits, _counting = 0, threading.Lock()
 _limit: Any = None
 
@@ -184,7 +215,7 @@ def one_blas_thread() -> Iterator[None]:
     with _counting:
         _fits += 1
         if _fits == 1:
-            _limit = threadpool_limits(1, user_api="blas")
+            _limit = _libraries().limit(limits=1, user_api="blas")
     try:
         yield
     finally:

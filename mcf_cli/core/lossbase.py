@@ -48,26 +48,26 @@ class Loss(ABC):
     lifted = False  # works on a feature for each (feature, class): one block serves all classes
 
     def lift(self, W: Array) -> Array:
-        """The weights that the blocks see: W itself, or row d K + y holds the margin of feature d in class y."""
+        """The weights that the blocks see: W itself, or row y D + d holds the margin of feature d in class y."""
         if not self.lifted:
             return W
         if self.binary:  # codes -1 and +1
-            V = np.empty((len(W), 2))
-            V[:, 0] = W[:, 0]
-            np.negative(W[:, 0], out=V[:, 1])
+            V = np.empty((2, len(W)))
+            V[0] = W[:, 0]
+            np.negative(W[:, 0], out=V[1])
             return V.reshape(-1, 1)
-        return -(W @ self._codes.T).reshape(-1, 1)
+        return -(self._codes @ W.T).reshape(-1, 1)
 
     def unlift(self, G: Array) -> Array:
         """The adjoint of `lift`."""
         if not self.lifted:
             return G
-        G = G.reshape(-1, self.n_classes)
-        return G[:, :1] - G[:, 1:] if self.binary else -(G @ self._codes)
+        G = G.reshape(self.n_classes, -1)
+        return (G[0] - G[1])[:, None] if self.binary else -(G.T @ self._codes)
 
     def unlift_squares(self, H: Array) -> Array:
         """The same for the diagonal of a second derivative."""
-        return H.reshape(-1, self.n_classes) @ self._codes**2 if self.lifted else H
+        return H.reshape(self.n_classes, -1).T @ self._codes**2 if self.lifted else H
 
     @property
     def _codes(self) -> Array:

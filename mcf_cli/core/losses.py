@@ -9,11 +9,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from mcf_cli.core.design import row_sum
 from mcf_cli.core.families import Array, guarded_exp
-from mcf_cli.core.kernels import log_sum_exp
+from mcf_cli.core.kernels import log_sum_exp, softplus_sigmoid
 from mcf_cli.core.lossbase import Batch, BlockResult, Loss, MarginLoss
 
 
@@ -134,7 +134,9 @@ class PairwiseJensen(SoftmaxLoss):
 
     def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
         if self.binary:
-            return np.logaddexp(0.0, s[:, 0]), expit(s)
+            value, rate = np.empty_like(s), np.empty_like(s)
+            softplus_sigmoid(s, value, rate)
+            return value[:, 0], rate
         return log_sum_exp(s, with_zero=True)
 
 

@@ -214,7 +214,7 @@ class Problem:
         families = corruption.split(X.shape[1])
         loss.lifted = loss.codes is not None and len(families) == 1 and not families[0][1].acts_on_zeros
         if loss.lifted:
-            corruption = families[0][1].at(np.arange(X.shape[1] * self.n_classes) // self.n_classes)
+            corruption = families[0][1].at(np.tile(np.arange(X.shape[1]), self.n_classes))
         shape = self.n_classes * X.shape[1] if loss.lifted else X.shape[1]
         key = (structure(corruption, shape), loss.lifted, loss.grouped, loss.width, loss.entrywise)
         if key not in self._designs:
@@ -233,11 +233,10 @@ class Problem:
         return Objective(loss, batches, l2, means, self.X.shape[1])
 
     def _lifted(self) -> sp.csr_matrix:
-        """X with a column for each (feature, class), d K + y: a row's entries stand in those of its class."""
-        X, K = sp.csr_matrix(self.X), self.n_classes
-        columns = X.indices * X.indices.dtype.type(K)
-        columns += np.repeat(self.y.astype(columns.dtype), np.diff(X.indptr))
-        return sp.csr_matrix((X.data, columns, X.indptr), shape=(X.shape[0], X.shape[1] * K))
+        """X with a column for each (class, feature), y D + d: a row's entries stand in those of its class."""
+        X, (N, D) = sp.csr_matrix(self.X), self.X.shape
+        columns = np.repeat(self.y * D, np.diff(X.indptr)) + X.indices
+        return sp.csr_matrix((X.data, columns, X.indptr), shape=(N, D * self.n_classes))
 
     def _targets(self) -> Array:
         """-1/+1, a column a class (one for two classes), or the regression's targets."""
