@@ -206,11 +206,13 @@ def pairs_along(starts: Any, rows: Any, feature: Any, slope: Any, V: Any, sums: 
     own = np.empty(width)
     sums[:] = 0.0
     for pair in range(len(feature)):
+        d = feature[pair]  # outside the loops: inside, the compiler would have to read it again
         for j in range(width):
-            own[j] = slope[pair, j] * V[feature[pair], j]
+            own[j] = slope[pair, j] * V[d, j]
         for place in range(starts[pair], starts[pair + 1]):
+            n = rows[place]
             for j in range(width):
-                sums[rows[place], j] += own[j]
+                sums[n, j] += own[j]
 
 
 @njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
@@ -222,10 +224,12 @@ def pairs_pullback(starts: Any, rows: Any, feature: Any, slope: Any, G: Any, gra
     for pair in range(len(feature)):
         own[:] = 0.0
         for place in range(starts[pair], starts[pair + 1]):
+            n = rows[place]
             for j in range(width):
-                own[j] += G[rows[place], j]
+                own[j] += G[n, j]
+        d = feature[pair]
         for j in range(width):
-            gradient[feature[pair], j] += slope[pair, j] * own[j]
+            gradient[d, j] += slope[pair, j] * own[j]
 
 
 @njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
@@ -236,3 +240,37 @@ def add_rows(starts: Any, columns: Any, data: Any, x: Any, y: Any) -> None:
         factor = x[row]
         for place in range(starts[row], starts[row + 1]):
             y[columns[place]] += data[place] * factor
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def pairwise_margins(W: Any, y: int, T: Any) -> None:
+    """W_k - W_y for every other class k, row by row: numpy takes longer to begin a row than to subtract it."""
+    for d in range(len(W)):
+        own = W[d, y]
+        for k in range(y):
+            T[d, k] = W[d, k] - own
+        for k in range(y + 1, W.shape[1]):
+            T[d, k - 1] = W[d, k] - own
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def from_pairwise_margins(G: Any, y: int, sign: float, gradient: Any) -> None:
+    """The entries of the other classes, and in the place of y their sum times sign."""
+    for d in range(len(G)):
+        total = 0.0
+        for k in range(y):
+            gradient[d, k] = G[d, k]
+            total += G[d, k]
+        for k in range(y, G.shape[1]):
+            gradient[d, k + 1] = G[d, k]
+            total += G[d, k]
+        gradient[d, y] = sign * total
+
+
+@njit(fastmath=_FAST, error_model="numpy", cache=True, nogil=True)
+def add_at(total: Any, rows: Any, share: Any) -> None:
+    """total[rows] += share."""
+    for i in range(len(rows)):
+        row = rows[i]
+        for j in range(share.shape[1]):
+            total[row, j] += share[i, j]

@@ -28,7 +28,7 @@ _CHUNK = (
 )  # table entries that numpy evaluates together: the temporaries stay in the second-level cache
 _WORTH_COMPILING = 1 << 14  # table entries
 _WORTH_SHARING = 1 << 17  # table entries for which a second thread pays
-_WIDE = 12  # columns of a table from which loops over pairs are faster than two sparse products
+_WIDE = 8  # columns of a table from which loops over pairs are faster than two sparse products
 
 
 def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Array, slope: Array) -> None:
@@ -169,6 +169,39 @@ def log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
         total += np.exp(-top)
     scores /= total
     return (np.log(total) + top)[:, 0], scores
+
+
+def pairwise_margins(W: Array, y: int) -> Array:
+    """W_k - W_y for every class k but y, a column each."""
+    T = np.empty((len(W), W.shape[1] - 1))
+    loops = compiled(T.size)
+    if loops is not None:
+        loops.pairwise_margins(np.ascontiguousarray(W), y, T)
+    else:
+        np.subtract(W[:, :y], W[:, [y]], out=T[:, :y])
+        np.subtract(W[:, y + 1 :], W[:, [y]], out=T[:, y:])
+    return T
+
+
+def from_pairwise_margins(G: Array, y: int, sign: float) -> Array:
+    """G with a column for y, which holds sign times the sum of the others: -1 gives the adjoint of the above."""
+    gradient = np.empty((len(G), G.shape[1] + 1))
+    loops = compiled(G.size)
+    if loops is not None:
+        loops.from_pairwise_margins(np.ascontiguousarray(G), y, sign, gradient)
+    else:
+        gradient[:, :y], gradient[:, y + 1 :] = G[:, :y], G[:, y:]
+        gradient[:, y] = sign * G.sum(axis=1)
+    return gradient
+
+
+def add_at(total: Array, rows: Array, share: Array) -> None:
+    """total[rows] += share, where no row stands twice."""
+    loops = compiled(share.size)
+    if loops is not None:
+        loops.add_at(total, rows, np.ascontiguousarray(share))
+    else:
+        total[rows] += share
 
 
 def compiled(size: int, enough: int = _WORTH_COMPILING) -> Any:

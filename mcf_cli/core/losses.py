@@ -13,7 +13,12 @@ from scipy.special import softmax
 
 from mcf_cli.core.design import row_sum
 from mcf_cli.core.families import Array, guarded_exp
-from mcf_cli.core.kernels import log_sum_exp, softplus_sigmoid
+from mcf_cli.core.kernels import (
+    from_pairwise_margins,
+    log_sum_exp,
+    pairwise_margins,
+    softplus_sigmoid,
+)
 from mcf_cli.core.lossbase import Batch, BlockResult, Loss, MarginLoss
 
 
@@ -111,10 +116,7 @@ class PairwiseJensen(SoftmaxLoss):
         assert y is not None
         if self.binary:
             return -W if y else W
-        T = np.empty((len(W), self.n_classes - 1))
-        np.subtract(W[:, :y], W[:, [y]], out=T[:, :y])
-        np.subtract(W[:, y + 1 :], W[:, [y]], out=T[:, y:])
-        return T
+        return pairwise_margins(W, y)
 
     def from_margins(self, G: Array, y: int | None) -> Array:
         if self.lifted:
@@ -122,15 +124,13 @@ class PairwiseJensen(SoftmaxLoss):
         assert y is not None
         if self.binary:
             return -G if y else G
-        return self._with_own(G, y, -G.sum(axis=1))
+        return from_pairwise_margins(G, y, -1.0)
 
     def squares_from_margins(self, H: Array, y: int | None) -> Array:
-        return H if self.binary or self.lifted or y is None else self._with_own(H, y, H.sum(axis=1))
-
-    def _with_own(self, others: Array, y: int, own: Array) -> Array:
-        result = np.empty((len(others), self.n_classes))
-        result[:, :y], result[:, y], result[:, y + 1 :] = others[:, :y], own, others[:, y:]
-        return result
+        if self.binary or self.lifted:
+            return H
+        assert y is not None
+        return from_pairwise_margins(H, y, 1.0)
 
     def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
         if self.binary:

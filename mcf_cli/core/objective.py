@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mcf_cli.core.families import Array
-from mcf_cli.core.kernels import a_few_at_a_time
+from mcf_cli.core.kernels import a_few_at_a_time, add_at
 from mcf_cli.core.lossbase import Batch, BlockHessian, BlockResult, Loss, MarginLoss
 
 
@@ -129,7 +129,7 @@ class Hessian:
 def _of(batch: Batch, W: Array) -> Array:
     """The rows of W that a block needs."""
     columns = batch.block.columns
-    return W if isinstance(columns, slice) else W[columns]
+    return W if isinstance(columns, slice) else np.take(W, columns, axis=0)
 
 
 def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, int]) -> Array:
@@ -137,5 +137,5 @@ def _added(total: Array | None, share: Array, columns: Array | slice, shape: tup
     if isinstance(columns, slice):
         return share if total is None else np.add(total, share, out=total)
     total = np.zeros(shape) if total is None else total
-    total[columns] += share
+    add_at(total, columns, share)
     return total
