@@ -227,10 +227,6 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="mcf")
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child inherits the pool without its threads
-
-
 @cache
 def _libraries() -> ThreadpoolController:
     """What is loaded by the first fit; to look for it takes as long as a small fit."""
@@ -256,6 +252,20 @@ def one_blas_thread() -> Iterator[None]:
             _fits -= 1
             if _fits == 0:
                 _limit.restore_original_limits()
+
+
+def _after_fork() -> None:
+    """A child inherits the pool without its threads, and what the fits of its parent count and hold."""
+    global _fits, _counting
+    _pool.cache_clear()
+    _counting = threading.Lock()
+    if _fits:
+        _fits = 0
+        _limit.restore_original_limits()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def threads() -> int:

@@ -52,7 +52,11 @@ def ridge_loo(X: Any, Y: Array, ridge: float, fit_intercept: bool) -> Array:
 
     B comes from the spectrum of X X', so it stays accurate where H_nn is nearly 1, at small l2 with N <= D.
     """
-    K = (X @ X.T).toarray() if sp.issparse(X) else X @ X.T
+    if sp.issparse(X):
+        K = (X @ X.T).toarray()
+    else:  # centred before they are multiplied: columns may lie far from 0
+        rows = X - X.mean(axis=0) if fit_intercept else X
+        K = rows @ rows.T
     if fit_intercept:  # of the centred rows
         K = K - K.mean(axis=0)
         K -= K.mean(axis=1)[:, None]

@@ -20,7 +20,6 @@ class Objective:
         """class_means: sum_n weight_n E[x~_n] by class, D x K, with the class weights below (D + 1 rows)."""
         self.loss, self.batches, self.l2, self.class_means = loss, batches, l2, class_means
         self.shape = (n_features, loss.n_columns)
-        self.lifted_shape = (n_features * loss.n_classes, 1) if loss.lifted else self.shape
 
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
@@ -29,7 +28,7 @@ class Objective:
         def on_block(batch: Batch) -> BlockResult:
             return self.loss.on_block(batch, _of(batch, V), b, settled)
 
-        value, total = 0.0, _Sum(self)
+        value, total = 0.0, _Sum(self, V.shape)
         for batch, (share, *gradients) in zip(
             self.batches, a_few_at_a_time(on_block, self.batches), strict=True
         ):
@@ -48,11 +47,11 @@ class Objective:
         expanded = list(a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches))
 
         def derivatives() -> tuple[Array, Array, Hessian]:
-            total, diagonal, hessians = _Sum(self), None, []
+            total, diagonal, hessians = _Sum(self, V.shape), None, []
             made = a_few_at_a_time(lambda pending: pending[1](), expanded)
             for batch, (g_V, g_b, share, hessian) in zip(self.batches, made, strict=True):
                 total.add(batch, g_V, g_b)
-                diagonal = _added(diagonal, share, batch.block.columns, self.lifted_shape)
+                diagonal = _added(diagonal, share, batch.block.columns, V.shape)
                 hessians.append(hessian)
             assert diagonal is not None
             return *total.gradient(W), Hessian(loss, hessians, diagonal, self.l2)
@@ -78,13 +77,13 @@ class Objective:
 class _Sum:
     """The gradient of an objective as its blocks come in."""
 
-    def __init__(self, objective: Objective):
-        self.objective = objective
+    def __init__(self, objective: Objective, shape: tuple[int, ...]):
+        self.objective, self.shape = objective, shape  # of the weights that the blocks see
         self.g_V: Array | None = None
         self.g_b: Array = np.zeros(())
 
     def add(self, batch: Batch, g_V: Array, g_b: Array) -> None:
-        self.g_V = _added(self.g_V, g_V, batch.block.columns, self.objective.lifted_shape)
+        self.g_V = _added(self.g_V, g_V, batch.block.columns, self.shape)
         self.g_b = self.g_b + g_b
 
     def gradient(self, W: Array) -> tuple[Array, Array]:
@@ -132,7 +131,7 @@ def _of(batch: Batch, W: Array) -> Array:
     return W if isinstance(columns, slice) else np.take(W, columns, axis=0)
 
 
-def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, int]) -> Array:
+def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, ...]) -> Array:
     """total[columns] += share; the first share of all columns becomes the total."""
     if isinstance(columns, slice):
         return share if total is None else np.add(total, share, out=total)

@@ -253,3 +253,13 @@ def test_only_poisson_asks_for_positive_data(corruption, positive):
 def test_defaults_are_those_that_the_documentation_names():
     for model in (MCFClassifier(), MCFRegressor()):
         assert (model.corruption, model.l2, model.fit_intercept) == ("blankout", 0.0, True)
+
+
+@pytest.mark.parametrize("corruption", [None, Blankout(q=0.4)], ids=["plain", "blankout"])
+def test_several_targets_on_columns_that_mostly_hold_nothing(corruption):
+    X = sp.random(60, 5_000, density=0.001, format="csr", random_state=3)
+    Y = np.random.default_rng(3).normal(size=(60, 2))
+    both = MCFRegressor(corruption=corruption, l2=0.1).fit(X, Y)
+    for k in range(2):
+        alone = MCFRegressor(corruption=corruption, l2=0.1).fit(X, Y[:, k])
+        np.testing.assert_allclose(both.coef_[k], alone.coef_, atol=1e-8)

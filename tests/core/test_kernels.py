@@ -178,3 +178,69 @@ def test_transposed_products_take_long_indices_too():
     A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
     x = rng.normal(size=3000)
     np.testing.assert_allclose(kernels.transposed_product(A, x), A.toarray().T @ x, rtol=1e-10, atol=1e-10)
+
+
+def wide_pairs(width):
+    """A matrix of pairs stored by columns, with enough of them to be worth compiling."""
+    Z = sp.random(200, 3_000, density=0.02, format="csc", random_state=0)
+    Z.data[:] = 1.0
+    feature = rng.integers(0, 700, 3_000).astype(np.int32)
+    return (
+        Z,
+        feature,
+        rng.normal(size=(3_000, width)),
+        rng.normal(size=(700, width)),
+        rng.normal(size=(200, width)),
+    )
+
+
+@pytest.mark.parametrize("width", [8, 15, 65])
+def test_loops_over_pairs_are_a_table_and_a_product(width):
+    pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
+    Z, feature, slope, V, G = wide_pairs(width)
+    assert kernels.loops_over_pairs(Z, slope)
+    np.testing.assert_allclose(
+        kernels.pairs_along(Z, feature, slope, V), Z @ (slope * V[feature]), rtol=1e-12, atol=1e-12
+    )
+    gradient = np.zeros_like(V)
+    np.add.at(gradient, feature, slope * (Z.T @ G))
+    pulled = kernels.pairs_pullback(Z, feature, slope, np.asfortranarray(G), len(V))
+    np.testing.assert_allclose(pulled, gradient, rtol=1e-12, atol=1e-12)
+
+
+def test_loops_over_pairs_are_for_wide_tables_stored_by_columns_only():
+    Z, _, slope, _, _ = wide_pairs(8)
+    assert not kernels.loops_over_pairs(Z, slope[:, :7])
+    assert not kernels.loops_over_pairs(Z.tocsr(), slope)
+    assert not kernels.loops_over_pairs(Z, slope[:100])
+
+
+@pytest.mark.parametrize("y", [0, 4, 8])
+@pytest.mark.parametrize("n", [5, 4_000], ids=["numpy", "compiled"])
+def test_pairwise_margins_and_their_adjoint(n, y):
+    W, others = rng.normal(size=(n, 9)), np.arange(9) != y
+    T = kernels.pairwise_margins(W, y)
+    np.testing.assert_array_equal(T, W[:, others] - W[:, [y]])
+    G = rng.normal(size=T.shape)
+    gradient = kernels.from_pairwise_margins(G, y, -1.0)
+    np.testing.assert_array_equal(gradient[:, others], G)
+    np.testing.assert_allclose(np.vdot(gradient, W), np.vdot(G, T), rtol=1e-10)
+    np.testing.assert_allclose(kernels.from_pairwise_margins(G, y, 1.0)[:, y], G.sum(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 4_000], ids=["numpy", "compiled"])
+def test_shares_are_added_to_their_rows(n):
+    total, rows = rng.normal(size=(2 * n, 9)), rng.permutation(2 * n)[:n]
+    share, expected = np.asfortranarray(rng.normal(size=(n, 9))), total.copy()
+    expected[rows] += share
+    kernels.add_at(total, rows, share)
+    np.testing.assert_array_equal(total, expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_forked_during_a_fit_counts_its_own_fits():
+    with kernels.one_blas_thread():
+        child = os.fork()
+        if not child:
+            os._exit(kernels._fits)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

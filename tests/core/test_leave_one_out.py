@@ -158,3 +158,11 @@ def test_exact_with_a_noise_of_its_own_for_every_feature():
     expected = ref.leave_one_out(laws, WIDE, ref.one_vs_rest(y, 2), (len(WIDE) - 1) * 0.01)
     ours = Problem(WIDE, y, loss="quadratic").loo(Gaussian(sigma), 0.01, method="exact")
     np.testing.assert_allclose(ours, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_columns_far_from_zero_are_left_out_as_precisely():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(12, 30)), rng.normal(size=12)
+    near = Problem(X, y, loss="quadratic", n_classes=0).loo(None, 0.1)
+    far = Problem(X + 1e5, y, loss="quadratic", n_classes=0).loo(None, 0.1)
+    np.testing.assert_allclose(far, near, atol=1e-7)
