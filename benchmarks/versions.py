@@ -58,11 +58,16 @@ def alone(config: dict[str, Any], trial: Trial) -> dict[str, Any]:
         if trial.get(one) is not None:
             evaluation[many] = [trial[one]]
     method = {name: value for name, value in trial["method"].items() if value is not None}
-    one = {"datasets": [trial["dataset"]], "grid": [method], "evaluation": evaluation, "repeats": 1}
+    select = dict(trial["select"])
+    if select.get("by") in ("deletion", "none"):  # what a plan says where there is nothing to say
+        del select["by"]
     return {
         **{key: config[key] for key in ("item", "title", "paper", "seed")},
-        **one,
-        "select": trial["select"],
+        "datasets": [trial["dataset"]],
+        "grid": [method],
+        "evaluation": evaluation,
+        "repeats": 1,
+        "select": select,
         "fit": trial["fit"],
     }
 
@@ -80,15 +85,17 @@ def run(checkout: Path, config: dict[str, Any], cap: float) -> Took | None:
         if answer.returncode or not rows.exists():
             print(f"  {checkout.name}: {answer.stderr.strip()[-200:]}", file=sys.stderr)
             return None
-        with rows.open() as file:
-            seconds = float(next(csv.DictReader(file))["seconds"])
+        copies = config["evaluation"].get("copies")
+        with rows.open() as file:  # the marginalised model beside the copies is another trial
+            own = (row for row in csv.DictReader(file) if not copies or row["copies"] == str(copies[0]))
+            seconds = float(next(own)["seconds"])
         return Took(min(seconds, cap), seconds <= cap)
 
 
 def compare(other: Path, item: str, options: argparse.Namespace) -> tuple[float, float, float]:
     """Seconds the item takes the other version at least, and both versions on trials that this one finished."""
     config = yaml.safe_load((other / "configs" / f"{item}.yaml").read_text())
-    trials = planned(other, item)
+    trials = [trial for trial in planned(other, item) if trial["protocol"] != "explicit" or trial["copies"]]
     drawn = random.Random(options.seed).sample(trials, min(options.sample, len(trials)))
 
     def both(trial: Trial) -> tuple[Took | None, Took | None]:
@@ -126,9 +133,8 @@ def main() -> None:
     print(columns + f"{'finished':>10s}{'other/this':>12s}")
     totals = [compare(options.checkout.resolve(), item, options) for item in options.items]
     total, olds, news = (sum(side) for side in zip(*totals, strict=True))
-    print(
-        f"the other version: {total / 3600:.1f} core hours or more; {olds / news:.1f} x on what this one finished"
-    )
+    ratio = f"{olds / news:.1f} x on what this one finished" if news else "nothing that this one finished"
+    print(f"the other version: {total / 3600:.1f} core hours or more; {ratio}")
 
 
 if __name__ == "__main__":
