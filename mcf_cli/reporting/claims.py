@@ -25,7 +25,7 @@ from mcf_cli.experiments.yamlfile import read_yaml
 from mcf_cli.reporting import predicates, statements
 from mcf_cli.reporting.comparisons import NotEnough, Strict, is_plain
 from mcf_cli.reporting.predicates import Finding, Predicate
-from mcf_cli.reporting.results import ItemResults, rerun_command
+from mcf_cli.reporting.results import ItemResults, rerun_command, rerun_found
 from mcf_cli.reporting.series import dataset_label
 from mcf_cli.reporting.tables import escape_markdown
 
@@ -145,6 +145,7 @@ class Judgement:
 
 REAL, SUBSTITUTE, MIXED = "real data", "a substitute", "real data and a substitute"
 BUILT_IN, NONE_NEEDED = "built-in data", "no data needed"
+OF_FULL_RUN = (REAL, SUBSTITUTE, MIXED, NONE_NEEDED)
 
 
 def load_claims(path: Path) -> Claims:
@@ -174,8 +175,7 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, ItemResults]) -> J
     found = [results[name] for name in claim.items]
     facts = {
         "partial": ", ".join(f"{item.name} {item.partial}" for item in found if item.partial),
-        "reason": claims.reasons.get(claim.id, ""),
-        "command": rerun_command(claim.items, found[0].profile),
+        "command": rerun_found(found),
     }
     groups = [claims.data[name] for name in claim.data]
     rows = _on_data(pd.concat([item.finished for item in found], ignore_index=True), groups)
@@ -186,7 +186,14 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, ItemResults]) -> J
     except NotEnough as lack:
         words = f"the rows of {' and '.join(claim.items)} do not answer it: {lack}"
         return Judgement(claim, NOT_RUN, words, **facts)
-    facts |= {"data": _kind(rows), "notes": _notes(rows, found)}
+    data = _kind(rows)
+    # Reasons were written about the full run: beside other numbers they would be wrong.
+    full = data in OF_FULL_RUN and all(item.profile == "paper" for item in found)
+    facts |= {
+        "data": data,
+        "notes": _notes(rows, found),
+        "reason": claims.reasons.get(claim.id, "") if full else "",
+    }
     return Judgement(
         claim,
         HOLDS if finding.holds else DIFFERS,

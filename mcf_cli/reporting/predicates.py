@@ -13,6 +13,7 @@ from math import ceil
 from typing import ClassVar, Literal
 
 import pandas as pd
+from pydantic import Field, model_validator
 
 from mcf_cli.reporting.comparisons import (
     LEVEL_WORDS,
@@ -60,8 +61,14 @@ class Predicate(Strict, ABC):
         return method.corruption if method else None
 
     def with_corruption(self, name: str) -> Predicate:
-        """The same question about another corruption."""
-        return self.model_copy(update={"method": self.method.model_copy(update={"corruption": [name]})})
+        """The same question about another corruption, on each side that is of the first one."""
+        sides = {side: getattr(self, side, None) for side in ("method", "over")}
+        changed = {
+            side: methods.model_copy(update={"corruption": [name]})
+            for side, methods in sides.items()
+            if isinstance(methods, Methods) and methods.corruption == self.corruption
+        }
+        return self.model_copy(update=changed)
 
 
 class BelowAtEveryLevel(Predicate):
@@ -72,7 +79,7 @@ class BelowAtEveryLevel(Predicate):
     level: Level | None = None
     above: float = -1.0  # only levels above this one count
     at_least: int = 1
-    of: int = 1
+    of: int = Field(1, ge=1)
     tolerance: float = 0.0
 
     def judge(self, rows: pd.DataFrame) -> Finding:
@@ -166,6 +173,14 @@ class Reduction(Predicate):
     at_most: float | None = None
     near: float | None = None
     tolerance: float = 0.0
+
+    @model_validator(mode="after")
+    def _answerable(self) -> Reduction:
+        if sum(number is not None for number in (self.near, self.at_least, self.at_most)) != 1:
+            raise ValueError("a reduction needs one of near, at_least and at_most")
+        if self.at is not None and self.level is None:
+            raise ValueError("a reduction `at` a value needs the `level` that it is a value of")
+        return self
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         table = pairs(rows, self.method, self.over, self.level)

@@ -148,6 +148,7 @@ def _section(name: str, item: ItemResults | None, judgements: tuple[Judgement, .
     if item is None:
         return Section(name, name, rerun_command([name]), judgements)
     table = _table(item)
+    figure = item.figure if item.any_finished else None  # else it is one of an earlier run
     return Section(
         name,
         item.title,
@@ -157,8 +158,8 @@ def _section(name: str, item: ItemResults | None, judgements: tuple[Judgement, .
         caption=_caption(item),
         table=table,
         markdown_table=tables.markdown(table).rstrip() if table else "",
-        figure_uri=_figure_uri(item.figure),
-        figure_file=f"{name}/{item.figure.with_suffix('.png').name}" if item.figure else "",
+        figure_uri=_figure_uri(figure),
+        figure_file=f"{name}/{figure.with_suffix('.png').name}" if figure else "",
         config=yaml.safe_dump(item.config, sort_keys=False, default_flow_style=None, width=90),
         partial=item.partial,
         facts=tuple(_facts(item)),
@@ -166,7 +167,7 @@ def _section(name: str, item: ItemResults | None, judgements: tuple[Judgement, .
 
 
 def _table(item: ItemResults) -> tables.Table | None:
-    if not len(item.rows) or not (item.rows["status"] == "ok").any():
+    if not item.any_finished:
         return None
     return tables.build(
         item.rows,
@@ -178,7 +179,7 @@ def _table(item: ItemResults) -> tables.Table | None:
 
 
 def _caption(item: ItemResults) -> str:
-    if not (item.rows["status"] == "ok").any():
+    if not item.any_finished:
         return f"{item.title}. Every trial failed."
     notes = dict.fromkeys(note for found in item.notes.values() for note in found)
     figure = item.paper.get("figure")

@@ -13,8 +13,11 @@ import pandas as pd
 import yaml
 
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.items import configs_folder, item_files
 from mcf_cli.reporting.series import tidy
 from mcf_cli.reporting.tables import partial_mark
+
+NEEDED = ("dataset", "data_source", "loss", "corruption", "metric", "value", "converged", "status")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,11 @@ class ItemResults:
 
     @property
     def command(self) -> str:
-        return rerun_command([self.name], self.profile)
+        return rerun_found([self])
+
+    @property
+    def any_finished(self) -> bool:
+        return bool((self.rows["status"] == "ok").any())
 
     @cached_property
     def finished(self) -> pd.DataFrame:
@@ -68,8 +75,28 @@ class ItemResults:
 
 
 def rerun_command(items: list[str], profile: str = "paper") -> str:
-    """The command that runs the items again."""
+    """The command that runs items of configs/."""
     return f"mcf reproduce {' '.join(items)}" + ("" if profile == "paper" else f" --profile {profile}")
+
+
+def rerun_found(found: list[ItemResults]) -> str:
+    """The command that runs the items again; what has no file in configs/ has one beside its rows."""
+    names = [item.name for item in found]
+    if set(names) <= _in_configs():
+        return rerun_command(names, found[0].profile)
+    return " && ".join(
+        rerun_command([item.name], item.profile)
+        if item.name in _in_configs()
+        else f"mcf reproduce --config {item.folder / 'config.yaml'} --out {item.folder.parent}"
+        for item in found
+    )
+
+
+def _in_configs() -> set[str]:
+    try:
+        return {path.stem for path in item_files(configs_folder())}
+    except McfError:
+        return set()
 
 
 def read_results(folder: Path, partial: Mapping[str, str] | None = None) -> dict[str, ItemResults]:
@@ -86,6 +113,9 @@ def _read_item(folder: Path, partial: str | None) -> ItemResults:
     except (ValueError, yaml.YAMLError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
         raise McfError(f"{folder} cannot be read ({first}): `mcf report` writes its files anew.") from None
+    lost = [name for name in NEEDED if name not in rows]
+    if lost:
+        raise McfError(f"{folder / 'rows.csv'} has no column {lost[0]}: `mcf report` writes its files anew.")
     if partial is None:
         trials = environment.get("trials") or {}
         partial = partial_mark(trials.get("done"), trials.get("expected"))

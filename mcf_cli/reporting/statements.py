@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pandas as pd
+from pydantic import Field
 
 from mcf_cli.reporting.comparisons import Methods, NotEnough, Words
 from mcf_cli.reporting.predicates import Finding, Predicate
@@ -17,7 +18,7 @@ class RatioNear(Predicate):
     metric: ClassVar[str | None] = "gradient_ratio"
     method: Methods
     paper: float
-    factor: float
+    factor: float = Field(ge=1)
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         frame = self.method.rows(rows)

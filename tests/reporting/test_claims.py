@@ -278,10 +278,29 @@ def test_the_unbiased_form_is_answered_beside_the_biased_one(tmp_path):
     assert any("unbiased" in words and "it differs" in words for words in judgement.also)
 
 
-def test_reasons_and_commands_travel_with_the_judgement(tmp_path):
-    items = {"fig3": (SWEEP, {"profile": "quick"})}
-    judgement = judged(tmp_path, IMPROVES, items, reasons={"it": "The grid was small."})
-    assert judgement.reason == "The grid was small."
+def test_the_unbiased_form_is_compared_with_unbiased_others(tmp_path):
+    over = {"loss": ["quadratic", "exponential"], "corruption": "dropout"}
+    check = {"beats_in_most": {"method": AT_HALF["method"], "over": over, "level": "deletion"}}
+    rows = scaled(NIGHT, 0.5, corruption="blankout", loss="quadratic")
+    judgement = judged(tmp_path, {"items": ["fig9"], "data": ["mnist"], "check": check}, {"fig9": (rows, {})})
+    assert judgement.verdict == HOLDS
+    assert any(
+        words.startswith("With unbiased blankout it differs: lower in 10 of 20") for words in judgement.also
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "profile"), [("real", "quick"), ("builtin", "paper"), ("builtin", "smoke")]
+)
+def test_reasons_stand_beside_the_full_run_only(tmp_path, source, profile):
+    why = {"reasons": {"it": "The grid was small."}}
+    rows = made_up_rows.q_sweep(source=source)
+    assert judged(tmp_path, IMPROVES, {"fig3": (rows, {"profile": profile})}, **why).reason == ""
+    assert judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {})}, **why).reason == "The grid was small."
+
+
+def test_commands_travel_with_the_judgement(tmp_path):
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {"profile": "quick"})})
     assert judgement.command == "mcf reproduce fig3 --profile quick"
     assert any("quick" in note for note in judgement.notes)
 
@@ -303,6 +322,10 @@ def test_csv_has_a_line_for_every_claim_and_quotes_what_needs_it(tmp_path):
         ({"check": {"value_near": {"method": {}, "paper": 1, "tolerance": 1, "colour": 1}}}, "colour"),
         ({"data": ["imagenet"]}, "imagenet"),
         ({"id": "amazon-rise"}, "amazon-rise appear twice"),
+        ({"check": {"reduction": {"method": {}}}}, "one of near, at_least and at_most"),
+        ({"check": {"reduction": {"method": {}, "at": 0.5, "near": 40}}}, "level"),
+        ({"check": {"below_at_every_level": {"method": {}, "of": 0}}}, "greater than or equal to 1"),
+        ({"check": {"ratio_near": {"method": {}, "paper": 2, "factor": 0}}}, "greater than or equal to 1"),
     ],
 )
 def test_a_wrong_claim_is_one_clear_error(tmp_path, change, words):

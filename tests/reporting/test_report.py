@@ -168,13 +168,31 @@ def test_results_without_any_claims_still_make_a_report(tmp_path):
 
 def test_an_item_whose_trials_all_failed_is_shown_as_that(tmp_path):
     rows = made_up_rows.q_sweep().assign(status="failed", reason="no memory")
-    made_up_results.write_item(tmp_path, "fig3", rows, {"figure": 3}, done=0)
+    made_up_results.write_item(tmp_path, "fig3", rows, {"figure": 3}, done=0, figure=True)  # an earlier run's
+    paths = write_report(tmp_path, FILE)
+    page = Page(paths.html.read_text())
+    assert "Every trial failed" in page.text
+    assert "img" not in page.tags
+    assert "](fig3/figure.png)" not in paths.markdown.read_text()
+
+
+def test_an_item_without_a_file_in_configs_is_run_again_from_its_own(tmp_path):
+    made_up_results.write_item(tmp_path, "mine", made_up_rows.q_sweep())
     text = Page(write_report(tmp_path, FILE).html.read_text()).text
-    assert "Every trial failed" in text
+    assert f"mcf reproduce --config {tmp_path / 'mine' / 'config.yaml'} --out {tmp_path}" in text
+    assert "mcf reproduce mine" not in text
 
 
 def test_damaged_files_are_one_clear_error(tmp_path):
     made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6})
     (tmp_path / "fig6" / "environment.json").write_text('{"trials": ')
     with pytest.raises(McfError, match="fig6"):
+        write_report(tmp_path, FILE)
+
+
+def test_rows_without_a_column_that_the_report_needs_are_one_clear_error(tmp_path):
+    rows = made_up_rows.explicit()
+    made_up_results.write_item(tmp_path, "fig6", rows, {"figure": 6})
+    rows.drop(columns="status").to_csv(tmp_path / "fig6" / "rows.csv", index=False)
+    with pytest.raises(McfError, match="no column status"):
         write_report(tmp_path, FILE)
