@@ -45,10 +45,11 @@ def _files(items: tuple[str, ...], configs: Path | None, options: RunOptions) ->
 
 
 def _plan(path: Path, options: RunOptions) -> Plan:
-    flags = {"datasets": list(options.dataset)} if options.dataset else {}
-    if options.seed is not None:
-        flags["seed"] = options.seed
-    return make_plan(load_config(path, profile=options.profile, settings=options.settings, flags=flags))
+    flags = {} if options.seed is None else {"seed": options.seed}
+    loaded = load_config(
+        path, profile=options.profile, settings=options.settings, flags=flags, datasets=options.dataset
+    )
+    return make_plan(loaded)
 
 
 def _forecast(plans: list[Plan], out: Path, jobs: int, force: bool) -> str:

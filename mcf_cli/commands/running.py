@@ -45,8 +45,6 @@ def load_request(request: Request, options: RunOptions) -> LoadedConfig:
         {path: value for path, value in given.items() if value not in (None, ())}
         for given in (request.flags, request.method)
     )
-    if options.dataset:
-        flags["datasets"] = list(options.dataset)
     if options.seed is not None:
         flags["seed"] = options.seed
     beneath = {"evaluation": default["evaluation"]} if "evaluation" in default else None
@@ -55,6 +53,7 @@ def load_request(request: Request, options: RunOptions) -> LoadedConfig:
         profile=options.profile,
         settings=options.settings,
         flags=flags,
+        datasets=options.dataset,
         method=method,
         defaults=beneath,
     )
@@ -64,12 +63,10 @@ def load_request(request: Request, options: RunOptions) -> LoadedConfig:
         raise loaded.error(
             ["evaluation", "protocol"], f"`{protocol}` is not for this command: use `mcf {command}`"
         )
-    chosen = {path.removeprefix("select.") for path in flags if path.startswith("select.")}
-    if chosen:
-        loaded = left_to_select(loaded, chosen)
     if request.losses or request.corruptions or request.q is not None:
-        return narrowed(loaded, request.losses, request.corruptions, request.q)
-    return loaded
+        loaded = narrowed(loaded, request.losses, request.corruptions, request.q)
+    chosen = {path.removeprefix("select.") for path in flags if path.startswith("select.")}
+    return left_to_select(loaded, chosen) if chosen else loaded
 
 
 def run_command(request: Request, options: RunOptions) -> None:

@@ -1,6 +1,6 @@
 """From a YAML file, a profile and flags to one valid Config: flag over file, file over default."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,10 @@ from pydantic import ValidationError
 
 from mcf_cli.datasets.registry import nearest
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import PROFILES, Config
+from mcf_cli.experiments.config import LEVEL_OF, LEVELS, PROFILES, Config
 from mcf_cli.experiments.yamlfile import Place, PlacedDict, PlacedList, describe, parse_yaml, read_yaml
+
+OPTION_OF = {"lambdas": "lambda"}  # the options that are not called like the key they set
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,15 @@ class LoadedConfig:
     config: Config
     tree: PlacedDict
     profile: str | None = None
+    origins: Sequence[int] | None = None  # the places in the tree's grid of the entries that are left of it
 
     def error(self, path: Iterable[str | int], message: str) -> McfError:
         """An error about the value at ``path``, with the file and line it was written in."""
-        return _error(self.tree, list(path), message)
+        match list(path):
+            case ["grid", int(index), *rest] if self.origins is not None:
+                return _error(self.tree, ["grid", self.origins[index], *rest], message)
+            case known:
+                return _error(self.tree, known, message)
 
 
 def load_config(
@@ -32,13 +39,15 @@ def load_config(
     profile: str | None = None,
     settings: Iterable[str] = (),
     flags: Mapping[str, Any] | None = None,
+    datasets: Sequence[str] = (),
     method: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
     """Read a file (or a built-in default), apply the profile, then flags, then ``--set``, and validate.
 
-    ``settings`` are ``a.b=value`` strings; ``flags`` maps dotted paths to values; ``method`` holds flags for
-    the grid's entry, where it has no other; ``defaults`` stand below the file, key by key.
+    ``settings`` are ``a.b=value`` strings; ``flags`` maps dotted paths to values; ``datasets`` are the names that
+    ``--dataset`` gave; ``method`` holds flags for the grid's entry, where it has no other; ``defaults`` stand
+    below the file, key by key.
     """
     tree = read_yaml(source) if isinstance(source, Path) else placed(source, Place("built-in default"))
     if defaults:
@@ -47,10 +56,14 @@ def load_config(
         _validate(_resolved(tree, name))
     resolved = _resolved(tree, profile)
     flags = dict(flags or {})
-    if len(resolved.get("grid", ())) == 1:
-        flags |= {f"grid.0.{key}": value for key, value in (method or {}).items()}
+    if method and len(resolved.get("grid", ())) == 1:
+        _make_room(resolved, method)
+        flags |= {f"grid.0.{key}": value for key, value in method.items()}
     for path, value in flags.items():
-        _assign(resolved, path.split("."), value, f"--{path}")
+        words = path.split(".")
+        _assign(resolved, words, value, f"--{OPTION_OF.get(words[-1], words[-1])}")
+    if datasets:
+        _choose_data(resolved, datasets)
     for setting in settings:
         path, value = parse_setting(setting)
         _assign(resolved, path, value, f"--set {setting}")
@@ -114,6 +127,32 @@ def _resolved(tree: PlacedDict, profile: str | None) -> PlacedDict:
         if key != "profiles":
             base.put(key, value, tree.places[key])
     return merged(base, overrides)
+
+
+def _make_room(tree: PlacedDict, method: Mapping[str, Any]) -> None:
+    """Take out of the grid's one entry what it says of the corruption or loss that a flag replaces."""
+    foreign: set[str] = set()
+    if "corruption" in method:
+        corruption = method["corruption"]
+        foreign |= set(LEVELS) - {LEVEL_OF.get(corruption)} | ({"clip"} if corruption != "poisson" else set())
+    if method.get("loss", "logistic") != "logistic":
+        foreign |= {"surrogate", "multiclass"}
+    entry, kept, grid = tree["grid"][0], PlacedDict(), PlacedList()
+    for key, value in entry.items():
+        if key not in foreign:
+            kept.put(key, value, entry.places[key])
+    grid.put(kept, tree["grid"].places[0])
+    tree.put("grid", grid, tree.places["grid"])
+
+
+def _choose_data(tree: PlacedDict, names: Sequence[str]) -> None:
+    """The named data sets only, each as the config describes it where it does."""
+    described = [entry for entry in tree.get("datasets", ()) if isinstance(entry, PlacedDict)]
+    chosen, place = PlacedList(), Place("--dataset")
+    for name in names:
+        for entry in [entry for entry in described if entry["name"] == name] or [name]:
+            chosen.put(entry, place)
+    tree.put("datasets", chosen, place)
 
 
 def _assign(tree: PlacedDict, path: list[str], value: Any, source: str) -> None:

@@ -155,6 +155,77 @@ def test_what_train_is_told_beats_its_file(flags, chosen, mcf, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("entry", "flags", "chosen"),
+    [
+        ("q: 0.5", ["--corruption", "none"], {"loss": "logistic", "corruption": "none"}),
+        ("q: 0.5", ["--corruption", "dropout"], {"loss": "logistic", "corruption": "dropout", "q": 0.5}),
+        ("q: 0.5, surrogate: jensen, multiclass: shared", ["--loss", "quadratic"], {"loss": "quadratic"}),
+    ],
+    ids=["no level", "the same level", "another loss"],
+)
+def test_a_method_named_to_train_leaves_behind_what_only_the_other_method_has(
+    entry, flags, chosen, mcf, tmp_path
+):
+    data = "item: one\ndatasets: [builtin-digits]\nevaluation: {train: 60, test: 50}\nselect: {l2: [0.1]}\n"
+    (tmp_path / "one.yaml").write_text(f"{data}grid: [{{loss: logistic, corruption: blankout, {entry}}}]\n")
+    result = mcf("train", "--config", "one.yaml", "--json", *flags)
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["chosen"].items() >= chosen.items()
+
+
+PARTS = """\
+item: parts
+datasets: [builtin-digits]
+evaluation: {train: 60, test: 50}
+grid:
+  - {loss: logistic, corruption: gaussian, sigma: 1, multiclass: shared}
+  - {loss: [quadratic, logistic], corruption: [poisson, blankout], multiclass: shared}
+  - {loss: quadratic, corruption: multinomial, q: 0.1, only_on: [builtin-splice]}
+select: {l2: [0.1], q: [0.7, 0.8]}
+"""
+
+
+def test_a_part_of_a_config_is_stored_so_that_it_can_be_read_back(mcf, tmp_path):
+    (tmp_path / "parts.yaml").write_text(PARTS)
+    result = mcf("sweep-q", "--config", "parts.yaml", "--loss", "quadratic", "--q", "0.5", "--out", "here")
+    assert result.code == 0, result.err
+    status = mcf("status", "--out", "here")
+    assert (status.code, status.err) == (0, "")
+    assert "2 trials: 2 done" in status.out
+
+
+def test_q_reaches_every_corruption_that_has_one(mcf, tmp_path):
+    (tmp_path / "parts.yaml").write_text(PARTS)
+    narrow = ["--config", "parts.yaml", "--loss", "quadratic", "--q", "0.5", "--json"]
+    rows = json.loads(mcf("sweep-q", *narrow).out)["rows"]
+    assert {(row["corruption"], row.get("q")) for row in rows} == {("poisson", None), ("blankout", 0.5)}
+
+
+@pytest.mark.parametrize("command", ["sweep-q", "train"])
+def test_q_is_refused_where_nothing_has_one(command, mcf):
+    result = mcf(command, "--corruption", "poisson", "--q", "0.5")
+    assert result.code == 2
+    assert "--q has no meaning for poisson: it is the level of blankout, dropout" in result.err
+
+
+def test_an_error_after_narrowing_shows_the_line_of_the_file(mcf, tmp_path):
+    (tmp_path / "parts.yaml").write_text(PARTS)
+    result = mcf(
+        "sweep-q", "--config", "parts.yaml", "--set", "grid.2.only_on=null", "--corruption", "multinomial"
+    )
+    assert result.code == 2
+    assert "parts.yaml, line 7: grid.2.corruption: multinomial on builtin-digits" in result.err
+
+
+@pytest.mark.parametrize("command", ["sweep-q", "reproduce"])
+def test_a_data_set_that_is_named_keeps_what_its_config_says_of_it(command, mcf, tmp_path):
+    (tmp_path / "own.yaml").write_text(FILE)
+    answer = json.loads(mcf(command, "--config", "own.yaml", "--dataset", "builtin-digits", "--json").out)
+    rows = (answer[0] if command == "reproduce" else answer)["rows"]
+    assert {row["l2"] for row in rows} == {1.0}
+
+
+@pytest.mark.parametrize(
     ("config", "flags", "trials"),
     [
         ("own-data", ["--loss", "logistic", "--corruption", "blankout", "--q", "0.4"], "1 trial"),
