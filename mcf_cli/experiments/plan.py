@@ -118,7 +118,7 @@ def make_plan(loaded: LoadedConfig) -> Plan:
             continue
         _check_data(loaded, index, about)
         select = _own_selection(loaded, index, about)
-        parts[about.sha256] = Part(about, reference, _variants(config, dataset, notices), select)
+        parts[about.sha256] = Part(about, reference, _variants(loaded, dataset, notices), select)
     return Plan(config, list(parts.values()), notices, loaded.profile)
 
 
@@ -255,12 +255,15 @@ def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
     return (each.trial(repeat) for repeat in range(config.repeats) for each in repeated)
 
 
-def _variants(config: Config, dataset: Dataset, notices: list[str]) -> list[dict[str, Any]]:
+def _variants(loaded: LoadedConfig, dataset: Dataset, notices: list[str]) -> list[dict[str, Any]]:
     """What the protocol varies besides the method: training-set sizes, numbers of copies, or nothing."""
-    evaluation = config.evaluation
+    evaluation, draw = loaded.config.evaluation, Draw(loaded.config.seed, dataset.name, 0)
     if evaluation.protocol == "learning-curve":
-        available = len(train_test(dataset, evaluation.model_dump(), Draw(config.seed, dataset.name, 0))[0])
+        available = len(train_test(dataset, evaluation.model_dump(), draw)[0])
         sizes = [size for size in evaluation.sizes if size <= available]
+        if not sizes:
+            message = f"{dataset.name} has {available:,} training rows: no size fits"
+            raise loaded.error(["evaluation", "sizes"], message)
         if len(sizes) < len(evaluation.sizes):
             notices.append(f"{dataset.name} has {available:,} training rows: larger sizes are left out.")
         return [{"train_size": size} for size in sizes]
@@ -294,12 +297,14 @@ def methods(entry: GridEntry, select: Select, n_classes: int) -> Iterator[tuple[
             continue
         seen.add(tuple(method.items()))
         level = LEVEL_OF.get(corruption)
-        fixed = getattr(entry, level) if level else None
-        for value in fixed or (getattr(select, level) if level else [None]):
-            yield (
-                ({**method, level: value} if level else dict(method)),
-                (level if level and not fixed else None),
-            )
+        if level is None:
+            yield method, None
+            continue
+        fixed = getattr(entry, level)
+        values = fixed or getattr(select, level)
+        chosen = level if not fixed and len(values) > 1 else None  # of one value there is nothing to choose
+        for value in values:
+            yield {**method, level: value}, chosen
 
 
 def _selection(select: Select, protocol: str, loss: str, chosen: str | None) -> dict[str, Any]:

@@ -47,10 +47,13 @@ def read_rows(
 
 
 def predictions_csv(model: Any, X: Any, probabilities: bool) -> tuple[str, np.ndarray]:
-    """One line a row: its number, the prediction and, on request, the probability of each class."""
+    """One line a row: its number, its prediction or predictions and, on request, the probability of each class."""
     predicted = model.predict(X)
-    columns = [np.arange(len(predicted)), predicted]
-    names = ["row", "prediction"]
+    targets = {"prediction": predicted}
+    if predicted.ndim == 2:  # a regressor with several targets
+        targets = {f"prediction_{k}": column for k, column in enumerate(predicted.T)}
+    names = ["row", *targets]
+    columns = [np.arange(len(predicted)), *targets.values()]
     if probabilities:
         if not hasattr(model, "predict_proba"):
             raise McfError("--probabilities needs a model with the logistic loss.")

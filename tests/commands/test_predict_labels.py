@@ -28,6 +28,16 @@ def test_a_regressor_predicts_numbers_and_compares_no_classes(mcf, tmp_path):
     assert answers == pytest.approx([1.0, 2.5])
 
 
+def test_several_targets_are_several_columns(mcf, tmp_path):
+    MCFRegressor(corruption=None).fit([[0.0], [1.0]], [[0.0, 1.0], [2.0, 0.0]]).save(tmp_path / "model.npz")
+    (tmp_path / "rows.csv").write_text("a,target\n2,1.0\n5,2.4\n")
+    answers = list(
+        csv.DictReader(mcf("predict", "--model", "model.npz", "--data", "rows.csv").out.splitlines())
+    )
+    assert [float(row["prediction_0"]) for row in answers] == pytest.approx([4.0, 10.0])
+    assert [float(row["prediction_1"]) for row in answers] == pytest.approx([-1.0, -4.0])
+
+
 @pytest.fixture
 def third_column(tmp_path):
     """A model of four columns whose answer is its third."""

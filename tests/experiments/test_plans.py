@@ -67,6 +67,22 @@ def test_a_grid_entry_may_be_for_small_training_sets_only():
         tiny_plan(grid=entries)
 
 
+def test_a_learning_curve_without_a_size_that_fits_is_refused():
+    curve = {"protocol": "learning-curve", "sizes": [10**6], "test": 50}
+    with pytest.raises(
+        McfError, match=r"evaluation\.sizes: builtin-digits has .* training rows: no size fits"
+    ):
+        tiny_plan(evaluation=curve)
+
+
+def test_of_one_value_nothing_is_chosen_so_nothing_is_validated():
+    entry = {"loss": "quadratic", "corruption": "blankout"}
+    in_grid = tiny_plan(grid=[{**entry, "q": 0.5}], select={"l2": 0.1, "by": "cv"})
+    in_select = tiny_plan(grid=[entry], select={"l2": 0.1, "q": 0.5, "by": "cv"})
+    assert [trial.key for trial in in_select.trials] == [trial.key for trial in in_grid.trials]
+    assert in_select.trials[0].params["select"]["by"] == "none"
+
+
 def test_a_misspelt_data_set_in_the_grid_is_named():
     with pytest.raises(McfError, match="builtin-splce is no data set; did you mean `builtin-splice`"):
         tiny_plan(grid=[{"loss": "quadratic", "only_on": ["builtin-splce"]}])
