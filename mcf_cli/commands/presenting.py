@@ -15,14 +15,19 @@ from mcf_cli.experiments.rows import to_csv
 from mcf_cli.experiments.run import Outcome
 from mcf_cli.experiments.splits import train_test
 
+SHOWN = ("table.csv", "table.md", "figure.png", "figure.svg")
+
 
 def present(outcome: Outcome, to_screen: bool) -> list[str]:
     """Write table and figure, print the table; the names of all files of the item."""
     rows = pd.read_csv(io.StringIO(to_csv(outcome.rows)), keep_default_na=False, na_values=[""])
-    if (rows["status"] == "ok").any():
-        with disk_explained(outcome.folder.parent):
+    with disk_explained(outcome.folder.parent):
+        if (rows["status"] == "ok").any():
             _write_table(outcome, rows, to_screen)
             _write_figure(outcome, rows)
+        else:
+            for name in SHOWN:  # by an earlier run, of rows that are no longer here
+                (outcome.folder / name).unlink(missing_ok=True)
     return sorted(path.name for path in outcome.folder.iterdir() if not path.name.startswith("."))
 
 

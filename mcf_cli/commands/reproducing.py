@@ -9,9 +9,9 @@ import click
 
 from mcf_cli.commands.options import RunOptions
 from mcf_cli.commands.presenting import present
-from mcf_cli.commands.running import as_json, dry_run, run_one, say
+from mcf_cli.commands.running import as_json, dry_run, engine_for, run_one, say
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.engine import make_engine
+from mcf_cli.experiments.engine import Engine, make_engine
 from mcf_cli.experiments.items import FOLDERS, configs_folder, item_files
 from mcf_cli.experiments.loading import load_config
 from mcf_cli.experiments.plan import Plan, make_plan
@@ -25,7 +25,7 @@ def reproduce(items: tuple[str, ...], configs: Path | None, options: RunOptions)
     out = options.out or FOLDERS.get(profile, FOLDERS["paper"])
     plans = [_plan(path, replace(options, profile=profile)) for path in _files(items, configs, options)]
     engine = make_engine(options.engine, options.jobs, options.scheduler)
-    say([_forecast(plans, out, engine.jobs, options.force)], options)
+    say([_forecast(plans, out, engine, options.force)], options)
     if options.dry_run:
         for plan in plans:
             dry_run(plan, options, out, engine)
@@ -52,9 +52,9 @@ def _plan(path: Path, options: RunOptions) -> Plan:
     return make_plan(loaded)
 
 
-def _forecast(plans: list[Plan], out: Path, jobs: int, force: bool) -> str:
+def _forecast(plans: list[Plan], out: Path, engine: Engine, force: bool) -> str:
     states = [
-        progress_of(plan, Store(out, item).records(), jobs, force, out / item)
+        progress_of(plan, Store(out, item).records(), engine_for(plan, engine).jobs, force, out / item)
         for plan in plans
         for item in [plan.config.item]
     ]

@@ -87,10 +87,16 @@ def run_or_dry_run(plan: Plan, options: RunOptions, out: Path) -> Outcome | None
     return run_one(plan, options, out, engine)
 
 
+def engine_for(plan: Plan, engine: Engine) -> Engine:
+    """The engine asked for, but times are taken one at a time, with nothing beside them."""
+    return Engine() if plan.config.evaluation.protocol == "cost" else engine
+
+
 def dry_run(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> None:
     """Say what is done and what would run."""
     records = Store(out, plan.config.item).records()
-    progress = progress_of(plan, records, engine.jobs, options.force, out / plan.config.item)
+    jobs = engine_for(plan, engine).jobs
+    progress = progress_of(plan, records, jobs, options.force, out / plan.config.item)
     if options.as_json:
         facts = {"item": plan.config.item, "expected": progress.expected, "done": progress.done}
         click.echo(json.dumps(facts | {"to_run": progress.to_run, "seconds": progress.seconds_left}))
@@ -101,8 +107,7 @@ def dry_run(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> None:
 
 def run_one(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> Outcome:
     """Run one plan with progress; an interrupt keeps what is done and says how to go on."""
-    if plan.config.evaluation.protocol == "cost":
-        engine = Engine()  # times are taken one at a time, with nothing beside them
+    engine = engine_for(plan, engine)
     say(plan.notices, options)
     say(data_sentences(plan), options)
     with prompt_interrupt(how_to_resume()), listening(options.quiet, engine.jobs) as listener:

@@ -40,6 +40,35 @@ def test_a_failing_trial_is_shown_the_exit_code_is_1_and_status_remembers(mcf, t
     assert "1 to run" in again.err
 
 
+def test_tables_and_figures_of_rows_that_are_gone_go_too(mcf, tmp_path):
+    config = tmp_path / "failing.yaml"
+    config.write_text(FAILING)
+    mcf("learning-curve", "--config", config)
+    folder = tmp_path / "results" / "scratch" / "failing"
+    assert (folder / "table.md").exists()
+    result = mcf("learning-curve", "--config", config, "--sizes", "5")
+    assert result.code == 1
+    assert {path.name for path in folder.iterdir()} == {"rows.csv", "config.yaml", "environment.json"}
+    assert "failing: config.yaml, environment.json, rows.csv" in result.out
+
+
+COST = """\
+item: cost
+datasets: [builtin-digits]
+evaluation: {protocol: cost}
+grid: [{loss: quadratic, corruption: blankout, q: [0.2, 0.4]}]
+"""
+
+
+def test_a_dry_run_of_cost_knows_that_times_are_taken_one_at_a_time(mcf, tmp_path):
+    (tmp_path / "cost.yaml").write_text(COST)
+    (tmp_path / "here" / "cost").mkdir(parents=True)
+    (tmp_path / "here/cost/environment.json").write_text('{"trials": {"seconds": 300, "done": 1}}')
+    result = mcf("reproduce", "--config", "cost.yaml", "--out", "here", "--jobs", "2", "--dry-run")
+    assert "2 to run, about 10 min" in result.err
+    assert "2 to run, about 10 min" in result.out
+
+
 def test_make_writes_the_report_though_a_trial_failed(tmp_path):
     """The real Makefile in a folder with a config of its own; this checkout stands in for an installed mcf."""
     command = tmp_path / ".venv" / "bin" / "mcf"
