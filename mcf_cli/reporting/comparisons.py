@@ -89,7 +89,8 @@ def pairs(
     shared = level in ("deletion", "train_size") or (level == "q" and not plain and second["q"].notna().any())
     match += [level] if shared else []
     by = ["dataset", *METHOD, *([level] if level else [])]
-    ours = first.groupby(by, dropna=False)["value"].mean().rename("ours").reset_index()
+    groups = first.groupby(by, dropna=False)
+    ours = groups.agg(ours=("value", "mean"), multiclass=("multiclass", "max")).reset_index()
     other = [] if plain else [name for name in METHOD if name not in match]
     theirs = second.groupby([*match, *other], dropna=False)["value"].mean().rename("theirs").reset_index()
     theirs = theirs.rename(columns={name: f"other_{name}" for name in other})
@@ -108,10 +109,11 @@ def cases(table: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
 
 
 def method_words(table: pd.DataFrame) -> str:
-    """The method of a table's first line: ``logistic, blankout``."""
+    """The method of a table's first line: ``logistic, blankout``; on several classes with its form."""
     line = table.iloc[0]
     words = [curve_label(line["loss"]).lower() if line["corruption"] != "fdrop" else "FDROP"]
     if line["corruption"] not in ("none", "fdrop"):
+        words[0] += f" ({line['multiclass']})" if line.get("multiclass") else ""
         words.append(CORRUPTIONS.get(line["corruption"], line["corruption"]))
     if line.get("surrogate") in ("quadratic", "variational"):
         words.append(SURROGATE_NAMES[line["surrogate"]])

@@ -27,7 +27,10 @@ from mcf_cli.reporting.series import (
     SURROGATE_NAMES,
     datasets_in,
     in_order,
+    loss_of,
+    marginalised_curves,
     of_dataset,
+    strengths_apart,
     summary,
     tidy,
     varying,
@@ -107,7 +110,9 @@ def _sweep_curve(axes: Axes, rows: pd.DataFrame, name: str, baseline: bool) -> N
     plain = rows[(rows["corruption"] == "none") | ((rows["corruption"] == "blankout") & (rows["q"] == 0))]
     if baseline and len(plain):
         part.level(axes, plain["value"].mean(), loss_look(name, "none"), alpha=0.55)
-    for corruption, group in rows[rows["corruption"] != "none"].groupby("corruption", sort=False):
+    for (corruption, _), group in rows[rows["corruption"] != "none"].groupby(
+        ["corruption", "family"], sort=False
+    ):
         table = summary(group, "q")
         family = "mcf" if corruption in ("blankout", "dropout") else "other"
         if table["q"].isna().all():
@@ -139,14 +144,15 @@ def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
     The plain logistic model stands beside both multi-class forms, which are one without corruption.
     """
     frame = tidy(rows)
-    pairs, curves = datasets_in(frame), in_order(frame["curve"], tuple(LOSSES))
+    pairs, curves = datasets_in(frame), marginalised_curves(frame)
     figure, all_axes = part.panels(len(pairs) * len(curves), columns=len(curves), size=(2.7, 2.5))
     for number, axes in enumerate(all_axes):
         pair, name = pairs[number // len(curves)], curves[number % len(curves)]
         here = of_dataset(frame, pair)
-        plain = here[(here["corruption"] == "none") & (here["curve"] == name.removesuffix(" shared"))]
+        plain = here[(here["corruption"] == "none") & (here["loss"] == loss_of(name))]
         marginalised = here[(here["corruption"] != "none") & (here["curve"] == name)]
-        for corruption, group in pd.concat([plain, marginalised]).groupby("corruption", sort=False):
+        both = pd.concat([plain, marginalised])
+        for (corruption, _), group in both.groupby(["corruption", "family"], sort=False):
             table = summary(group, "train_size")
             part.curve(axes, table["train_size"], table, loss_look(name, _family(corruption)), "sd")
         part.title(axes, pair, part.curve_label(name).lower())
@@ -203,7 +209,8 @@ def fig6_explicit(rows: pd.DataFrame) -> Figure:
     figure, all_axes = part.panels(len(combinations), columns=2, size=(3.6, 2.8))
     for axes, (pair, corruption) in zip(all_axes, combinations, strict=True):
         here = of_dataset(frame, pair)
-        for name, group in here[here["corruption"] == corruption].groupby("curve", sort=False):
+        chosen = here[here["corruption"] == corruption]
+        for (name, _), group in chosen.groupby(["curve", "family"], sort=False):
             _copies_curve(axes, group, loss_look(name))
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
         part.error_axis(axes)
@@ -266,8 +273,7 @@ def fig8_splice(rows: pd.DataFrame) -> Figure:
         for _, own in plain.groupby("loss"):
             _plain_band(axes, own)
         corrupted = here[(here["corruption"] == corruption) & (here["q"] != 0)]
-        for name in in_order(corrupted["curve"], tuple(LOSSES)):
-            curve = corrupted[corrupted["curve"] == name]
+        for (name, _), curve in corrupted.groupby(["curve", "family"], sort=False):
             table = summary(pd.concat([plain[plain["loss"].isin(curve["loss"])], curve]), "q")
             part.curve(axes, table["q"], table, loss_look(name), "se")
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
@@ -297,8 +303,11 @@ def sweep(rows: pd.DataFrame) -> Figure:
     order = list(dict.fromkeys(frame["method"]))
     for axes, pair in zip(all_axes, pairs, strict=True):
         for method, group in of_dataset(frame, pair).groupby("method", sort=False):
-            table = summary(group.assign(**{x: group[x].fillna(0.0)}), x)
-            part.curve(axes, table[x], table, cycle_look(order.index(method)), "se")
+            look, table = cycle_look(order.index(method)), summary(group, x)
+            if table[x].isna().all():
+                part.level(axes, table["mean"].mean(), look)
+            else:
+                part.curve(axes, table[x], table, look, "se")
         part.title(axes, pair)
         part.error_axis(axes)
         axes.set_xlabel(x.replace("_", " "))
@@ -325,7 +334,7 @@ def methods(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | N
             look = loss_look(line["curve"], _family(line["corruption"]))
             point = {**look.options(), "linestyle": "", "capsize": 2, "markersize": 6}
             axes.errorbar(part.PERCENT * line["mean"], place, xerr=part.PERCENT * line["se"], **point)
-            theirs = (published or {}).get(line["corruption"], {}).get(line["curve"].removesuffix(" shared"))
+            theirs = (published or {}).get(line["corruption"], {}).get(loss_of(line["curve"]))
             if theirs is not None and pair[1] == "real":
                 axes.plot(theirs, place, **PAPER_MARKER)
         axes.set_yticks(range(len(table)), table["method"])
@@ -359,6 +368,8 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
     if "loo_error_exact" in metrics:
         return leave_one_out
     frame = tidy(rows)
+    if strengths_apart(frame):  # more methods than the paper's figures have looks for
+        return sweep if varying(frame) else methods
     for column, function in (
         ("deletion", fig9_nightmare),
         ("copies", fig6_explicit),

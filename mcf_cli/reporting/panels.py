@@ -77,7 +77,9 @@ def title(axes: Axes, pair: tuple[str, str], more: str = "") -> None:
 
 
 def loss_handles(curves: list[str], family: str = "mcf") -> list[Line2D]:
-    return [handle(curve_label(name), loss_look(name, family)) for name in curves]
+    """One for each look: with two classes or without corruption there is one form, which looks like `pairwise`."""
+    shown = [name for name in curves if f"{name} pairwise" not in curves]
+    return [handle(curve_label(name), loss_look(name, family)) for name in shown]
 
 
 def handle(label: str, look: Look, **more) -> Line2D:

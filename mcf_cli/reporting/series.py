@@ -5,17 +5,36 @@ Figures and tables read rows only through this module, so a method has one name 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from mcf_cli.datasets.userfile import file_format
 
 OPTIONAL = (
     *("surrogate", "multiclass", "penalty", "q", "budget", "l2", "deletion", "train_size", "copies"),
-    *("lam", "margin", "repeat", "fold"),
+    *("sigma", "scale", "clip", "lam", "margin", "repeat", "fold"),
 )
-NUMERIC = ("q", "budget", "l2", "deletion", "train_size", "copies", "lam", "margin", "value")
+STRENGTHS = ("sigma", "scale", "clip")  # levels of a corruption that no axis runs over
+NUMERIC = ("q", "budget", "l2", "deletion", "train_size", "copies", *STRENGTHS, "lam", "margin", "value")
+METHOD = ("loss", "corruption", "surrogate", "multiclass", "penalty")
+CELL = (
+    "dataset",
+    "data_source",
+    *METHOD,
+    "q",
+    "budget",
+    "deletion",
+    "train_size",
+    "copies",
+    "repeat",
+    "fold",
+)
 LINE = ("dataset", "data_source", "curve", "family")
-LOSS_ORDER = ("quadratic", "exponential", "logistic", "logistic shared", "hinge", "fdrop")
+LOSS_ORDER = (
+    *("quadratic", "exponential", "logistic", "logistic pairwise", "logistic shared"),
+    *("hinge", "fdrop"),
+)
 DATASETS = {
     "amazon-books": "Amazon books",
     "amazon-dvd": "Amazon DVD",
@@ -58,33 +77,54 @@ def tidy(rows: pd.DataFrame, metric: str | None = "test_error") -> pd.DataFrame:
     frame = frame.copy()
     for column in NUMERIC:
         frame[column] = pd.to_numeric(frame[column], errors="coerce")
-    for column in ("loss", "corruption", "surrogate", "multiclass", "penalty"):
+    for column in METHOD:
         frame[column] = (frame[column] if column in frame else pd.Series(index=frame.index)).astype(object)
         frame[column] = frame[column].where(frame[column].notna(), "")
     frame["corruption"] = frame["corruption"].replace("", "none")
-    frame["curve"] = [curve_name(row) for row in frame.itertuples()]
+    both = frame.loc[frame["multiclass"] != "", "multiclass"].nunique() > 1
+    frame["curve"] = [curve_name(row, both) for row in frame.itertuples()]
     several = frame.loc[frame["surrogate"] != "", "surrogate"].nunique() > 1
-    frame["family"] = [family_name(row, several) for row in frame.itertuples()]
+    apart = strengths_apart(frame)
+    frame["family"] = [family_name(row, several, apart) for row in frame.itertuples()]
     frame["method"] = [f"{curve_label(row.curve)}, {row.family}" for row in frame.itertuples()]
     return frame
 
 
-def curve_name(row: object) -> str:
-    """The loss as figures tell it apart: FDROP is its own, and so is the shared multi-class logistic form."""
+def strengths_apart(frame: pd.DataFrame) -> list[str]:
+    """Which of sigma, scale and clip take several values where all else is the same: there they tell methods apart.
+
+    A strength chosen on validation data varies too, but is one for each run.
+    """
+    there = [name for name in STRENGTHS if frame[name].notna().any()]
+    if not there:
+        return []
+    runs = frame.groupby([name for name in (*CELL, "metric") if name in frame], dropna=False)
+    return [name for name in there if runs[name].nunique(dropna=False).max() > 1]
+
+
+def curve_name(row: object, both_forms: bool) -> str:
+    """The loss as figures tell it apart: FDROP is its own, and so are the multi-class logistic forms."""
     if row.corruption == "fdrop":
         return "fdrop"
-    if row.loss == "logistic" and row.multiclass == "shared":
-        return "logistic shared"
+    if row.loss == "logistic" and (row.multiclass == "shared" or (row.multiclass and both_forms)):
+        return f"logistic {row.multiclass}"
     return str(row.loss)
 
 
-def family_name(row: object, with_surrogate: bool) -> str:
-    """What is done with the loss: ``plain, l2``, ``MCF, blankout``, ``worst case``."""
+def loss_of(curve: str) -> str:
+    """``logistic shared`` -> ``logistic``."""
+    return curve.partition(" ")[0]
+
+
+def family_name(row: object, with_surrogate: bool, strengths: Sequence[str] = ()) -> str:
+    """What is done with the loss: ``plain, l2``, ``MCF, blankout``, ``MCF, Gaussian, sigma = 0.1``, ``worst case``."""
     if row.corruption == "fdrop":
         return "worst case"
     if row.corruption == "none":
         return f"plain, {row.penalty or 'l2'}"
-    corruption = CORRUPTIONS.get(row.corruption, row.corruption)
+    found = {name: getattr(row, name) for name in strengths}
+    levels = [f"{name} = {value:g}" for name, value in found.items() if pd.notna(value)]
+    corruption = ", ".join([CORRUPTIONS.get(row.corruption, row.corruption), *levels])
     if pd.notna(row.copies):
         return f"{corruption}, M copies"
     name = f"MCF, {corruption}"
@@ -94,8 +134,10 @@ def family_name(row: object, with_surrogate: bool) -> str:
 
 def curve_label(curve: str) -> str:
     """``logistic shared`` -> ``Logistic (shared)``."""
-    special = {"fdrop": "FDROP", "logistic shared": "Logistic (shared)"}
-    return special.get(curve, curve.capitalize())
+    if curve == "fdrop":
+        return "FDROP"
+    loss, _, form = curve.partition(" ")
+    return loss.capitalize() + (f" ({form})" if form else "")
 
 
 def dataset_label(name: str, source: str) -> str:
@@ -135,6 +177,11 @@ def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
     return table.fillna({"sd": 0.0, "se": 0.0})
 
 
+def spread_of(frame: pd.DataFrame) -> str:
+    """What ± shows: the standard error over runs of cross-validation, the standard deviation over random subsets."""
+    return "se" if frame["fold"].notna().any() else "sd"
+
+
 def lines_in(frame: pd.DataFrame) -> list[tuple[str, str, str, str]]:
     """(dataset, source, curve, family) of every method: data sets as they come, plain before corrupted."""
     distinct = frame.drop_duplicates(list(LINE))
@@ -162,6 +209,14 @@ def varying(frame: pd.DataFrame) -> str | None:
             if per_line.max() > 1:
                 return column
     return None
+
+
+def marginalised_curves(frame: pd.DataFrame) -> list[str]:
+    """The curves that have more than a plain model; that one stands beside each form of its loss."""
+    corrupted = frame[frame["corruption"] != "none"]
+    forms = {loss_of(name) for name in corrupted["curve"]}
+    alone = frame[(frame["corruption"] == "none") & ~frame["loss"].isin(forms)]
+    return in_order(pd.concat([corrupted, alone])["curve"], LOSS_ORDER)
 
 
 def in_order(values: pd.Series, order: list[str] | tuple[str, ...]) -> list[str]:

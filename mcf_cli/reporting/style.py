@@ -72,6 +72,7 @@ LOSSES = {
     "quadratic": (BLUE, "s"),
     "exponential": (ORANGE, "^"),
     "logistic": (GREEN, "o"),
+    "logistic pairwise": (GREEN, "o"),
     "logistic shared": (SKY, "v"),
     "hinge": (VERMILLION, "X"),
     "fdrop": (BLACK, "D"),

@@ -21,17 +21,20 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mcf_cli.experiments.files import write_text
+from mcf_cli.reporting.comparisons import SAME_AT_ZERO, plain_rows
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     LINE,
-    LOSS_ORDER,
     SOURCE_MARKS,
     curve_label,
     dataset_label,
     datasets_in,
     in_order,
     lines_in,
+    loss_of,
+    marginalised_curves,
     of_dataset,
+    spread_of,
     summary,
     tidy,
     varying,
@@ -102,6 +105,8 @@ def error_table(rows: pd.DataFrame) -> Table:
     axis = varying(frame)
     if axis is None:
         return _single_column(frame)
+    spread = spread_of(frame)
+    frame = _with_plain_at_zero(frame) if axis == "q" else frame
     means = summary(frame, [*LINE, axis]).set_index(list(LINE)).sort_index()
     levels = sorted(means[axis].dropna().unique())
     names = {level: header(axis, level) for level in levels}
@@ -113,11 +118,26 @@ def error_table(rows: pd.DataFrame) -> Table:
         for level, name in [(None, f"no {axis}"), *names.items()]:
             cell = cells[cells[axis].isna()] if level is None else cells[cells[axis] == level]
             number |= _cell_numbers(name, cell)
-            text[name] = _cell_text(cell)
+            text[name] = _cell_text(cell, spread)
         numbers.append(number)
         texts.append({**text, "best": _best_text(cells, axis)})
     title = f"Test error (%) by {AXIS_TITLES[axis]}"
-    return Table(title, _ordered(numbers), _ordered(texts), _spread_note(means), tuple(names.values()))
+    return Table(
+        title, _ordered(numbers), _ordered(texts), _spread_note(means, spread), tuple(names.values())
+    )
+
+
+def _with_plain_at_zero(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line of q's begins with the plain model, which is run once for all forms and corruptions of a loss."""
+    plain = plain_rows(frame)
+    plain = plain[plain["q"] == 0]
+    added = [frame]
+    for (dataset, loss, curve, family), line in frame.groupby(["dataset", "loss", "curve", "family"]):
+        if line["corruption"].isin(SAME_AT_ZERO).all() and not (line["q"] == 0).any():
+            own = plain[(plain["dataset"] == dataset) & (plain["loss"] == loss)]
+            own = own.drop_duplicates(["data_source", "repeat", "fold"])
+            added.append(own.assign(curve=curve, family=family))
+    return pd.concat(added, ignore_index=True)
 
 
 def header(axis: str, level: float) -> str:
@@ -129,14 +149,19 @@ def header(axis: str, level: float) -> str:
 
 def _single_column(frame: pd.DataFrame) -> Table:
     means = summary(frame, list(LINE)).set_index(list(LINE)).sort_index()
+    spread = spread_of(frame)
     numbers, texts = [], []
     for line in lines_in(frame):
         cell = means.loc[[line]]
         numbers.append({**_line_start(line), **_cell_numbers("test_error", cell)})
         texts.append(
-            {**_line_start(line), "test error (%)": _cell_text(cell), "chosen": _chosen(frame, line)}
+            {
+                **_line_start(line),
+                "test error (%)": _cell_text(cell, spread),
+                "chosen": _chosen(frame, line),
+            }
         )
-    return Table(_single_title(frame), _ordered(numbers), _ordered(texts), _spread_note(means))
+    return Table(_single_title(frame), _ordered(numbers), _ordered(texts), _spread_note(means, spread))
 
 
 def _single_title(frame: pd.DataFrame) -> str:
@@ -176,17 +201,19 @@ def _cell_numbers(name: str, cell: pd.DataFrame) -> dict[str, float]:
     return numbers
 
 
-def _cell_text(cell: pd.DataFrame) -> str:
+def _cell_text(cell: pd.DataFrame, spread: str) -> str:
     if cell.empty:
         return ""
     text = f"{PERCENT * cell['mean'].iloc[0]:.2f}"
-    return f"{text} ± {PERCENT * cell['sd'].iloc[0]:.2f}" if cell["runs"].iloc[0] > 1 else text
+    return f"{text} ± {PERCENT * cell[spread].iloc[0]:.2f}" if cell["runs"].iloc[0] > 1 else text
 
 
-def _spread_note(means: pd.DataFrame) -> tuple[str, ...]:
+def _spread_note(means: pd.DataFrame, spread: str) -> tuple[str, ...]:
     most = int(means["runs"].max()) if len(means) else 0
     if most < 2:
         return ()
+    if spread == "se":
+        return (f"± is the standard error of the mean over {most} runs",)
     return (
         f"± is the standard deviation over {most} runs, {most**0.5:.1f} times the standard error of the mean",
     )
@@ -210,7 +237,7 @@ def _ordered(lines: list[dict[str, object]]) -> pd.DataFrame:
 def table3(rows: pd.DataFrame) -> Table:
     """Table 3's layout: no MCF, Poisson and blankout down, the losses across, the paper's number beside."""
     frame = tidy(rows)
-    curves = in_order(frame["curve"], LOSS_ORDER)
+    curves = marginalised_curves(frame)
     names = {
         "none": "No MCF",
         **{key: f"{text[:1].upper()}{text[1:]} MCF" for key, text in CORRUPTIONS.items()},
@@ -223,10 +250,12 @@ def table3(rows: pd.DataFrame) -> Table:
             number, text = ({**start, "method": names.get(corruption, corruption)} for _ in range(2))
             for curve in curves:
                 label = curve_label(curve)
-                cell = here[(here["corruption"] == corruption) & (here["curve"] == curve)]
+                # The plain model is one for all forms of its loss.
+                own = here["loss"] == loss_of(curve) if corruption == "none" else here["curve"] == curve
+                cell = here[(here["corruption"] == corruption) & own]
                 number[label] = PERCENT * cell["value"].mean() if len(cell) else float("nan")
                 text[label] = f"{number[label]:.1f}" if len(cell) else ""
-                published = PAPER_TABLE3.get(corruption, {}).get(curve.removesuffix(" shared"))
+                published = PAPER_TABLE3.get(corruption, {}).get(loss_of(curve))
                 if published is not None:
                     number[f"{label}, paper"] = published
                     text[f"{label}, paper"] = f"{published:.1f}"

@@ -225,6 +225,15 @@ def test_both_multi_class_forms_are_answered_and_the_released_one_judged(tmp_pat
     assert any("pairwise" in words and "it holds" in words for words in judgement.also)
 
 
+def test_verdicts_name_the_form_on_several_classes_only():
+    rows = made_up_rows.q_sweep(datasets=("reuters",), forms=("shared",))
+    few = rows[(rows["loss"] == "logistic") & (rows["q"].isna() | (rows["q"] == 0.8))]
+    words = ask("reduction", few, method=BLANKOUT, level="q", at_least=1).measured
+    assert "Reuters, logistic (shared), blankout, q = 0.8" in words
+    words = ask("reduction", few.assign(multiclass=""), method=BLANKOUT, level="q", at_least=1).measured
+    assert "Reuters, logistic, blankout, q = 0.8" in words
+
+
 def test_the_plain_model_of_one_form_serves_the_other(tmp_path):
     rows = made_up_rows.q_sweep(datasets=("reuters",), forms=("shared", "pairwise"))
     broken = scaled(rows, 1.5, corruption="poisson", multiclass="shared")

@@ -190,6 +190,16 @@ def test_the_papers_numbers_are_crosses_beside_ours_on_real_data_only(source, cr
     assert sorted(line.get_xdata()[0] for line in axes.lines if line.get_marker() == "x") == crosses
 
 
+def test_levels_of_one_corruption_are_curves_of_their_own():
+    common = {"dataset": "reuters", "loss": "quadratic"}
+    rows = [made_up.row(**common, corruption="gaussian", sigma=s, value=0.1 + s) for s in (0.1, 0.2)]
+    labels = [tick.get_text() for tick in draw(made_up.frame(rows)).axes[0].get_yticklabels()]
+    assert labels == ["Quadratic, MCF, Gaussian, sigma = 0.2", "Quadratic, MCF, Gaussian, sigma = 0.1"]
+    rows += [made_up.row(**common, corruption="blankout", q=q, value=0.1) for q in (0.1, 0.2)]
+    heights = {line.get_ydata()[0] for line in draw(made_up.frame(rows)).axes[0].get_lines()}
+    assert {20.0, 30.0} <= {round(height, 6) for height in heights}
+
+
 def test_a_chosen_level_is_no_axis():
     rows = made_up.cifar().assign(q=[np.nan] * 6 + [0.2, 0.5, 0.8])
     assert kind_of(rows) is figures.methods

@@ -168,6 +168,51 @@ def test_a_single_run_says_what_was_chosen():
     assert line["chosen"] == "q=0.6, l2=0.0001"
 
 
+def test_levels_of_one_corruption_are_lines_of_their_own_and_never_a_spread():
+    common = {"dataset": "reuters", "loss": "quadratic", "corruption": "gaussian"}
+    rows = [made_up.row(**common, sigma=sigma, value=0.1 + sigma / 100) for sigma in (0.1, 1.0, 10.0)]
+    table = build(made_up.frame(rows))
+    assert list(table.shown["method"]) == [f"MCF, Gaussian, sigma = {sigma:g}" for sigma in (0.1, 1, 10)]
+    assert list(table.shown["test error (%)"]) == ["10.10", "11.00", "20.00"]
+    gaps = [dict(row, metric="loo_error_exact", l2=l2) for row in rows for l2 in (0.0, 1.0)]
+    assert len(build(made_up.frame(gaps)).shown) == 6
+
+
+def test_a_level_that_was_chosen_is_no_method():
+    common = {"dataset": "reuters", "loss": "quadratic", "corruption": "gaussian"}
+    rows = [made_up.row(**common, sigma=10.0**repeat, repeat=repeat, value=0.1) for repeat in range(3)]
+    assert list(build(made_up.frame(rows)).shown["method"]) == ["MCF, Gaussian"]
+
+
+def both_forms_of_cifar():
+    rows = made_up.cifar()
+    plain, logistic = rows["corruption"] == "none", rows["loss"] == "logistic"
+    shared = rows[~plain & logistic].assign(multiclass="shared", value=0.31)
+    return pd.concat([rows.assign(multiclass=np.where(~plain & logistic, "pairwise", "")), shared])
+
+
+def test_where_both_forms_occur_both_are_named():
+    losses = set(build(both_forms_of_cifar()).shown["loss"])
+    assert losses == {"Quadratic", "Exponential", "Logistic", "Logistic (pairwise)", "Logistic (shared)"}
+
+
+def test_the_plain_model_stands_beside_the_papers_number_in_both_forms():
+    line = cells(build(both_forms_of_cifar(), paper_table=3), method="No MCF").iloc[0]
+    for form in ("pairwise", "shared"):
+        assert (line[f"Logistic ({form})"], line[f"Logistic ({form}), paper"]) == ("32.5", "32.5")
+    assert "Logistic" not in line
+
+
+def test_runs_of_cross_validation_show_standard_errors_and_begin_with_the_plain_model():
+    rows = made_up.splice()
+    plain = (rows["corruption"] == "blankout") & (rows["q"] == 0)
+    table = build(rows[plain | (rows["q"] > 0)])
+    runs = rows[plain].groupby("repeat")["value"].mean()
+    text = f"{100 * runs.mean():.2f} ± {100 * runs.std(ddof=1) / 10**0.5:.2f}"
+    assert set(table.shown["q=0"]) == {text}
+    assert "± is the standard error of the mean over 10 runs" in table.notes
+
+
 def test_surrogates_are_named_only_where_there_are_several():
     rows = made_up.surrogates(("amazon-books",))
     assert "MCF, blankout, Jensen's bound" in set(build(rows).shown["method"])
