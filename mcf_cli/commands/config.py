@@ -12,7 +12,7 @@ def command() -> None:
     """Check a config file, write a starting file, export the JSON schema."""
 
 
-@command.command("check")
+@command.command("check", short_help="Validate FILE and print the trials it would run.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--profile", help="Check as this profile would run it.")
 @click.option(
@@ -25,6 +25,7 @@ def check(file: Path, profile: str | None, settings: tuple[str, ...], as_json: b
 
     from mcf_cli.experiments.loading import load_config
     from mcf_cli.experiments.plan import make_plan
+    from mcf_cli.experiments.run import counted
 
     plan = make_plan(load_config(file, profile=profile, settings=settings))
     if as_json:
@@ -34,8 +35,7 @@ def check(file: Path, profile: str | None, settings: tuple[str, ...], as_json: b
         click.echo(notice, err=True)
     for trial in plan.trials:
         click.echo(trial.label)
-    count = len(plan.trials)
-    click.echo(f"{file} is valid: {count} trial{'' if count == 1 else 's'}.")
+    click.echo(f"{file} is valid: {counted(len(plan.trials), 'trial')}.")
 
 
 @command.command("init")

@@ -18,7 +18,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command("list", short_help="What is here, where it came from, whether it is verified.")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
 def list_(as_json: bool) -> None:
     """What is here, where it came from, how large it is and whether it is verified."""
@@ -37,7 +37,7 @@ def list_(as_json: bool) -> None:
             click.echo(f"  not here: run `mcf data get {record['name']}`")
 
 
-@command.command("get")
+@command.command("get", short_help="Download data sets and verify them.")
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All data sets.")
 @click.option("--form", help="A certain form of the data set, as `mcf data list` names it.")
@@ -111,7 +111,7 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
         sys.exit(1 if names else 0)
 
 
-@command.command("info")
+@command.command("info", short_help="Shape, classes, values and examples of a data set.")
 @click.argument("name")
 @click.option("--form", help="A certain form of the data set, as `mcf data list` names it.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw examples or top words into this file.")

@@ -15,7 +15,7 @@ from mcf_cli.experiments.engine import Engine, make_engine
 from mcf_cli.experiments.items import FOLDERS, configs_folder, item_files
 from mcf_cli.experiments.loading import load_config
 from mcf_cli.experiments.plan import Plan, make_plan
-from mcf_cli.experiments.run import Outcome, progress_of, spoken_time
+from mcf_cli.experiments.run import Outcome, counted, progress_of, spoken_time
 from mcf_cli.experiments.store import Store
 
 
@@ -61,9 +61,11 @@ def _forecast(plans: list[Plan], out: Path, engine: Engine, force: bool) -> str:
     trials, to_run = sum(s.expected for s in states), sum(s.to_run for s in states)
     known = [s.seconds_left for s in states if s.to_run and s.seconds_left is not None]
     unknown = sum(1 for s in states if s.to_run and s.seconds_left is None)
-    words = f"{len(plans)} items, {trials} trials: {trials - to_run} done, {to_run} to run"
+    words = (
+        f"{counted(len(plans), 'item')}, {counted(trials, 'trial')}: {trials - to_run} done, {to_run} to run"
+    )
     words += f", about {spoken_time(sum(known))}" if known else ""
-    return words + (f"; no times known yet for {unknown} items" if unknown else "")
+    return words + (f"; no times known yet for {counted(unknown, 'item')}" if unknown else "")
 
 
 def _conclude(outcomes: list[Outcome], options: RunOptions) -> None:

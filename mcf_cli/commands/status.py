@@ -14,6 +14,7 @@ def command(out: Path | None, as_json: bool) -> None:
     import sys
 
     from mcf_cli.commands.stored import outcomes_below
+    from mcf_cli.experiments.run import counted
 
     found = outcomes_below(out)
     if as_json:
@@ -24,8 +25,8 @@ def command(out: Path | None, as_json: bool) -> None:
         progress = outcome.progress
         missing = progress.to_run - progress.failed
         click.echo(
-            f"{outcome.folder}: {progress.expected} trials: {progress.done} done, {progress.failed} failed, "
-            f"{missing} missing"
+            f"{outcome.folder}: {counted(progress.expected, 'trial')}: {progress.done} done, "
+            f"{progress.failed} failed, {missing} missing"
         )
         for label, reason in outcome.failures.items():
             click.echo(f"  failed: {label}: {reason}")

@@ -119,7 +119,10 @@ def make_plan(loaded: LoadedConfig) -> Plan:
         _check_data(loaded, index, about)
         select = _own_selection(loaded, index, about)
         parts[about.sha256] = Part(about, reference, _variants(loaded, dataset, notices), select)
-    return Plan(config, list(parts.values()), notices, loaded.profile)
+    plan = Plan(config, list(parts.values()), notices, loaded.profile)
+    if not plan.trials:
+        raise loaded.error(["grid"], "`only_on` and `up_to` leave no method for this data: nothing to run")
+    return plan
 
 
 def _check_limits(loaded: LoadedConfig) -> None:

@@ -37,7 +37,7 @@ class Progress:
 
     def sentence(self) -> str:
         """``50 trials: 38 done, 12 to run, about 4 min``."""
-        words = f"{self.expected} trial{'s' if self.expected != 1 else ''}: {self.done} done"
+        words = f"{counted(self.expected, 'trial')}: {self.done} done"
         words += f", {self.to_run} to run" if self.to_run else ""
         words += f" ({self.failed} failed before)" if self.failed else ""
         if self.to_run and self.seconds_left is not None:
@@ -166,6 +166,11 @@ def _kind(params: dict) -> tuple:
         params.get("dataset"),
         *(method.get(name) for name in ("loss", "surrogate", "multiclass", "corruption")),
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 trial``, ``2 trials``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def spoken_time(seconds: float) -> str:

@@ -65,7 +65,7 @@ def test_a_dry_run_of_cost_knows_that_times_are_taken_one_at_a_time(mcf, tmp_pat
     (tmp_path / "here" / "cost").mkdir(parents=True)
     (tmp_path / "here/cost/environment.json").write_text('{"trials": {"seconds": 300, "done": 1}}')
     result = mcf("reproduce", "--config", "cost.yaml", "--out", "here", "--jobs", "2", "--dry-run")
-    assert "2 to run, about 10 min" in result.err
+    assert "1 item, 2 trials: 0 done, 2 to run, about 10 min" in result.err
     assert "2 to run, about 10 min" in result.out
 
 
@@ -241,6 +241,11 @@ def test_help_says_which_options_may_be_repeated():
     repeated = [option for option in options if option.multiple]
     assert len(repeated) > 10
     assert all("may be repeated" in option.help for option in repeated)
+
+
+@pytest.mark.parametrize("group", ["data", "config"])
+def test_help_cuts_no_sentence_short(group, mcf):
+    assert "..." not in mcf(group, "--help").out.replace("COMMAND [ARGS]...", "")
 
 
 def test_help_imports_nothing_heavy():

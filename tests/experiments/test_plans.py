@@ -75,6 +75,11 @@ def test_a_learning_curve_without_a_size_that_fits_is_refused():
         tiny_plan(evaluation=curve)
 
 
+def test_a_grid_that_is_for_other_data_sets_is_refused():
+    with pytest.raises(McfError, match=r"grid: .* leave no method for this data: nothing to run"):
+        tiny_plan(grid=[{"loss": "quadratic", "only_on": ["builtin-splice"]}])
+
+
 def test_of_one_value_nothing_is_chosen_so_nothing_is_validated():
     entry = {"loss": "quadratic", "corruption": "blankout"}
     in_grid = tiny_plan(grid=[{**entry, "q": 0.5}], select={"l2": 0.1, "by": "cv"})
