@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.yamlfile import read_yaml
 from mcf_cli.reporting import predicates, statements
-from mcf_cli.reporting.comparisons import NotEnough, Strict, is_plain
+from mcf_cli.reporting.comparisons import NotEnough, Strict, is_plain, plain_rows
 from mcf_cli.reporting.predicates import Finding, Predicate
 from mcf_cli.reporting.results import ItemResults, rerun_command, rerun_found
 from mcf_cli.reporting.series import dataset_label
@@ -267,7 +267,22 @@ def _others(readings: Mapping[str, Reading], judged: Finding) -> Iterator[str]:
         verdict = HOLDS if finding.holds else DIFFERS
         if name == WEAK and finding.holds and not judged.holds:
             verdict = "holds only so"
-        yield f"{name} it {verdict}: {finding.measured}"
+        edge = _edge_words(predicate, rows) if name == WEAK else ""
+        yield f"{name} it {verdict}: {finding.measured}{edge}"
+
+
+def _edge_words(predicate: Predicate, rows: pd.DataFrame) -> str:
+    """Says so where the plain models compared with would have chosen a larger l2 than they were offered."""
+    plain = plain_rows(rows[rows["metric"] == "test_error"])
+    plain = predicate.compared(plain)
+    edge = plain["edge"].astype(str).str.contains("l2 high") if "edge" in plain else pd.Series(dtype=bool)
+    if not edge.any():
+        return ""
+    return (
+        " (its l2 at the end of its grid"
+        + ("" if edge.all() else f" in {edge.sum()} of {len(edge)} fits")
+        + ")"
+    )
 
 
 def _kind(rows: pd.DataFrame) -> str:

@@ -29,6 +29,7 @@ from mcf_cli.reporting.comparisons import (
     pairs,
     place_words,
 )
+from mcf_cli.reporting.series import CORRUPTIONS
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ class Predicate(Strict, ABC):
         method = getattr(self, "method", None)
         return method.corruption if method else None
 
+    def compared(self, plain: pd.DataFrame) -> pd.DataFrame:
+        """The plain models that the question compares with: those of its losses, at its level."""
+        losses, level, at = self.method.loss, getattr(self, "level", None), getattr(self, "at", None)
+        plain = plain[plain["loss"].isin(losses)] if losses else plain
+        return plain if at is None else plain[(plain[level] - at).abs() < 1e-9]
+
     def with_corruption(self, name: str) -> Predicate:
         """The same question about another corruption, on each side that is of the first one."""
         sides = {side: getattr(self, side, None) for side in ("method", "over")}
@@ -89,19 +96,34 @@ class BelowAtEveryLevel(Predicate):
         if table.empty:
             raise NotEnough(f"no level above {self.above:g}")
         table = table.assign(passes=table["ours"] < table["theirs"] + self.tolerance)
+        room = f" or within {100 * self.tolerance:g} points" if self.tolerance else ""
+        least = f"; least gain: {against(table.sort_values('gain', kind='stable'), self.level)}"
+        if table["dataset"].nunique() == 1:
+            return self._on_one(table, f"below{room}", least)
         whole = table.groupby("dataset")["passes"].all()
         needed = ceil(self.at_least / self.of * len(whole))
         passed = [part["passes"].all() for _, part in cases(table)]
-        worst = table.sort_values("gain", kind="stable")
         parts = [count_words(sum(passed), len(passed), "curve")] if len(passed) > len(whole) else []
         if len(table) > len(passed):
             parts.append(count_words(int(table["passes"].sum()), len(table), "point"))
-        room = f" or within {100 * self.tolerance:g} points" if self.tolerance else ""
         words = f"below{room} on {count_words(int(whole.sum()), len(whole), 'data set')}"
         words += f" ({', '.join(parts)})" if parts else ""
-        words += f"; least gain: {against(worst, self.level)}"
         missing = needed - int(whole.sum())
-        return Finding(missing <= 0, words, f"{missing} data set{'s' * (missing > 1)} short of {needed}")
+        return Finding(
+            missing <= 0, words + least, f"{missing} data set{'s' * (missing > 1)} short of {needed}"
+        )
+
+    def _on_one(self, table: pd.DataFrame, below: str, least: str) -> Finding:
+        """With a single data set the levels are counted."""
+        curves = [bool(part["passes"].all()) for _, part in cases(table)]
+        unit = "method" if len(table) == len(curves) else "level" if len(curves) == 1 else "point"
+        passed = int(table["passes"].sum())
+        words = f"{below} at {count_words(passed, len(table), unit)}"
+        if unit == "point":
+            words += f" ({count_words(sum(curves), len(curves), 'curve')})"
+        return Finding(
+            all(curves), words + least, f"not at {count_words(len(table) - passed, len(table), unit)}"
+        )
 
 
 class BeatsInMost(Predicate):
@@ -258,7 +280,10 @@ class ChosenL2AtMost(Predicate):
             raise NotEnough("no rows with a chosen l2")
         small = chosen["l2"] <= self.limit
         each = small.groupby([chosen["corruption"], chosen["loss"]]).mean()
-        listed = ", ".join(f"{loss} {corruption} {share:.0%}" for (corruption, loss), share in each.items())
+        listed = ", ".join(
+            f"{loss} {CORRUPTIONS.get(corruption, corruption)} {share:.0%}"
+            for (corruption, loss), share in each.items()
+        )
         asked = "l2 = 0" if self.limit == 0 else f"l2 ≤ {self.limit:g}"
         words = f"{asked} chosen in {small.mean():.0%} of {len(small)} fits ({listed})"
         return Finding(small.mean() >= self.share, words, f"{small.mean():.0%}, not {self.share:.0%}")
@@ -279,7 +304,11 @@ class FallsWithCopies(Predicate):
         words = f"{explicit.iloc[0]:.2%} with M = {explicit.index[0]:g}, {explicit.iloc[-1]:.2%} with "
         room = f" by more than {100 * self.tolerance:g} points" if self.tolerance else ""
         words += f"M = {explicit.index[-1]:g}; {count_words(rises, len(explicit) - 1, 'step')} rise{room}"
-        short = f"{count_words(rises, len(explicit) - 1, 'step')} rise{room}"
+        short = (
+            f"{count_words(rises, len(explicit) - 1, 'step')} rise{room}"
+            if rises
+            else "not lower at the last M"
+        )
         return Finding(explicit.iloc[-1] < explicit.iloc[0] and rises == 0, words, short)
 
 
@@ -311,6 +340,7 @@ class ValueNear(Predicate):
     method: Methods
     paper: float
     tolerance: float
+    whose: str = "the paper has"  # or the words for another's number that the paper quotes
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         frame = self.method.rows(rows)
@@ -319,7 +349,7 @@ class ValueNear(Predicate):
         each = [(place_words(part, None), 100 * part["value"].mean()) for _, part in cases(frame)]
         value = sum(error for _, error in each) / len(each)
         listed = ", ".join(f"{name} {error:.1f}%" for name, error in each) if len(each) > 1 else each[0][0]
-        words = f"{value:.1f}% ({listed}) where the paper has {self.paper:.1f}%"
+        words = f"{value:.1f}% ({listed}) where {self.whose} {self.paper:.1f}%"
         gap = value - self.paper
         side = "above" if gap > 0 else "below"
         return Finding(abs(gap) <= self.tolerance, words, f"{abs(gap):.2f} points {side}")
@@ -340,5 +370,7 @@ class OrderOf(Predicate):
             name = "plain" if frame["corruption"].iloc[0] == "none" else method_words(frame)
             found.append((name, frame["value"].mean()))
         wrong = [(a, b) for a, b in pairwise(found) if b[1] < a[1] - self.tolerance]
-        words = "; ".join(f"{name} {value:.2%}" for name, value in found)
+        words = f"{found[0][0]} {found[0][1]:.2%}"
+        for (_, before), (name, value) in pairwise(found):
+            words += f" {'<' if before < value else '>' if before > value else '='} {name} {value:.2%}"
         return Finding(not wrong, words, ", ".join(f"{b[0]} below {a[0]}" for a, b in wrong))

@@ -170,6 +170,51 @@ def test_the_plain_model_competes_for_the_best_level():
     assert not finding.holds
 
 
+def test_on_one_data_set_levels_are_counted():
+    parameters = {"method": AT_HALF["method"], "over": {"corruption": "fdrop"}, "level": "deletion"}
+    finding = ask(
+        "below_at_every_level", scaled(NIGHT, 2.0, deletion=0.3, corruption="dropout"), **parameters
+    )
+    assert finding.measured.startswith("below at 8 of 10 levels; least gain: MNIST")
+    assert finding.short == "not at 2 of 10 levels"
+    many = ask("below_at_every_level", NIGHT, method={"corruption": "dropout"}, level="deletion", above=0)
+    assert many.measured.startswith("below at 27 of 27 points (3 of 3 curves)")
+
+
+def test_a_cost_is_judged_on_each_data_set():
+    cost = scaled(made_up_rows.cost(), 5.0, dataset="reuters")  # 1.6 and 8: their mean would be far from 2
+    three = pd.concat([cost, cost[cost["dataset"] == "amazon-books"].assign(dataset="mnist")])
+    parameters = {"method": {"loss": "exponential"}, "paper": 2, "factor": 1.5}
+    finding = ask("ratio_near", three, **parameters)
+    assert finding.holds
+    assert finding.measured == (
+        "Amazon books 1.6, Reuters 8.0, MNIST 1.6 times a plain gradient: 2 of 3 data sets within a factor of 1.5"
+    )
+    assert ask("ratio_near", cost, **parameters).short == "dearer on 1"
+
+
+def test_corruptions_have_their_usual_names_and_an_order_is_shown_whole(tmp_path):
+    gaps = pd.DataFrame([made_up_rows.row(corruption="gaussian", metric="largest_gap_paper", value=1e-3)])
+    assert ask("gap_below", gaps, corruptions=["gaussian"], limit=1e-6).short == "not exact under Gaussian"
+    assert "logistic Poisson 100%" in ask("chosen_l2_at_most", SWEEP, method=POISSON, share=0.5).measured
+    methods = [{"loss": "logistic", **BLANKOUT}, {"loss": "logistic", **POISSON}]
+    claim = {"items": ["table3"], "check": {"order_of": {"methods": methods}}}
+    judgement = judged(tmp_path, claim, {"table3": (made_up_rows.cifar(), {})})
+    assert "logistic, blankout 29.00% &lt; logistic, Poisson 30.00% |" in judging.to_markdown([judgement])
+
+
+def test_an_error_that_does_not_fall_is_said_to_be_no_lower():
+    rows = made_up_rows.explicit()
+    flat = rows.assign(value=0.2)
+    assert ask("falls_with_copies", flat, method=BLANKOUT).short == "not lower at the last M"
+
+
+def test_a_number_that_the_paper_quotes_has_its_own_source():
+    parameters = {"method": {"loss": "quadratic", **POISSON}, "paper": 31.2, "tolerance": 1}
+    finding = ask("value_near", made_up_rows.cifar(), whose="Coates et al. have", **parameters)
+    assert finding.measured.endswith("where Coates et al. have 31.2%")
+
+
 def test_room_that_is_given_is_said():
     finding = ask("below_at_every_level", SWEEP, method=POISSON, tolerance=0.002)
     assert finding.measured.startswith("below or within 0.2 points on ")
@@ -251,6 +296,18 @@ def test_a_gain_over_a_weak_plain_model_only_is_reported_as_that(tmp_path):
     )
     assert judgement.verdict == DIFFERS
     assert any("under-regularised" in words and "holds only so" in words for words in judgement.also)
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"),
+    [("l2 high", " (its l2 at the end of its grid)"), ("", ""),
+     (["l2 high", "", ""] * 4, " (its l2 at the end of its grid in 4 of 12 fits)")],
+)  # fmt: skip
+def test_a_weak_plain_model_at_the_end_of_its_grid_is_called_that(tmp_path, edges, words):
+    weak = scaled(SWEEP[SWEEP["corruption"] == "none"], 2.0).assign(edge=edges)
+    items = {"fig3": (scaled(SWEEP, 1.2, **POISSON), {}), "weak": (weak, {})}
+    (also,) = judged(tmp_path, IMPROVES, items, weak_baselines=["weak"]).also
+    assert also.endswith(f"against 32.00%{words}")
 
 
 def test_a_weak_plain_model_of_another_training_size_is_no_opponent(tmp_path):
