@@ -26,7 +26,6 @@ from mcf_cli.reporting import predicates, statements
 from mcf_cli.reporting.comparisons import NotEnough, Strict, is_plain, plain_rows
 from mcf_cli.reporting.predicates import Finding, Predicate
 from mcf_cli.reporting.results import ItemResults, rerun_command, rerun_found
-from mcf_cli.reporting.series import dataset_label
 from mcf_cli.reporting.tables import escape_markdown
 
 VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
@@ -297,13 +296,8 @@ def _kind(rows: pd.DataFrame) -> str:
 
 def _notes(rows: pd.DataFrame, found: Iterable[ItemResults]) -> tuple[str, ...]:
     """What must be said of the data sets used, each note once with the sets it is about; and the profile."""
-    about: dict[str, list[str]] = {}
-    for item in found:
-        for name in dict.fromkeys(rows["dataset"].dropna()):
-            for note in item.notes.get(name, ()):
-                names = about.setdefault(note, [])
-                names += [dataset_label(name, "")] if dataset_label(name, "") not in names else []
-    notes = [f"{', '.join(names)}: {note}" for note, names in about.items()]
+    names = list(dict.fromkeys(rows["dataset"].dropna()))
+    notes = dict.fromkeys(note for item in found for note in item.notes_on(names))
     reduced = [item.name for item in found if item.profile == "quick"]
     return (*notes, *([f"reduced grids and sets (profile quick): {', '.join(reduced)}"] if reduced else []))
 

@@ -23,7 +23,7 @@ from mcf_cli.experiments.files import write_text
 from mcf_cli.experiments.run import spoken_time
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting import tables
-from mcf_cli.reporting.captions import caption
+from mcf_cli.reporting.captions import WEAK_SUBJECT, caption
 from mcf_cli.reporting.claims import Claims, Judgement
 from mcf_cli.reporting.results import ItemResults, read_results, rerun_command
 from mcf_cli.reporting.series import SOURCE_MARKS, dataset_label
@@ -139,12 +139,19 @@ def _sections(
     """Items in the order of the claims, then those that no claim asks of."""
     names = [*claims.items, *(name for name in results if name not in claims.items)]
     return [
-        _section(name, results.get(name), tuple(j for j in judgements if j.claim.items[0] == name))
+        _section(
+            name,
+            results.get(name),
+            tuple(j for j in judgements if j.claim.items[0] == name),
+            weak=name in claims.weak_baselines,
+        )
         for name in names
     ]
 
 
-def _section(name: str, item: ItemResults | None, judgements: tuple[Judgement, ...]) -> Section:
+def _section(
+    name: str, item: ItemResults | None, judgements: tuple[Judgement, ...], weak: bool = False
+) -> Section:
     if item is None:
         return Section(name, name, rerun_command([name]), judgements)
     table = _table(item)
@@ -155,7 +162,7 @@ def _section(name: str, item: ItemResults | None, judgements: tuple[Judgement, .
         item.command,
         judgements,
         run=True,
-        caption=_caption(item),
+        caption=_caption(item, weak),
         table=table,
         markdown_table=tables.markdown(table).rstrip() if table else "",
         figure_uri=_figure_uri(figure),
@@ -172,18 +179,19 @@ def _table(item: ItemResults) -> tables.Table | None:
     return tables.build(
         item.rows,
         paper_table=item.paper.get("table"),
-        title=item.title,
         done=item.trials.get("done"),
         expected=item.trials.get("expected"),
     )
 
 
-def _caption(item: ItemResults) -> str:
+def _caption(item: ItemResults, weak: bool) -> str:
     if not item.any_finished:
         return f"{item.title}. Every trial failed."
-    notes = dict.fromkeys(note for found in item.notes.values() for note in found)
-    figure = item.paper.get("figure")
-    return caption(item.rows, figure, tuple(notes), subject="" if figure else f"{item.title}.")
+    subject = WEAK_SUBJECT if weak else f"{item.title}."
+    if item.rows["metric"].str.startswith("loo_").any():
+        examples = (item.config.get("evaluation") or {}).get("train")
+        subject += f" {examples:,} examples." if examples else ""
+    return caption(item.rows, item.paper.get("figure"), tuple(item.notes_on(item.notes)), subject)
 
 
 def _figure_uri(figure: Path | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import yaml
 
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.items import configs_folder, item_files
-from mcf_cli.reporting.series import tidy
+from mcf_cli.reporting.series import dataset_label, tidy
 from mcf_cli.reporting.tables import partial_mark
 
 NEEDED = ("dataset", "data_source", "loss", "corruption", "metric", "value", "converged", "status")
@@ -67,6 +67,14 @@ class ItemResults:
         return {
             facts["name"]: tuple(facts.get("notes") or ()) for facts in self.environment.get("data") or ()
         }
+
+    def notes_on(self, names: Iterable[str]) -> list[str]:
+        """What must be said of the data sets, each note once with those that it is about."""
+        about: dict[str, list[str]] = {}
+        for name in names:
+            for note in self.notes.get(name, ()):
+                about.setdefault(note, []).append(dataset_label(name, ""))
+        return [f"{', '.join(dict.fromkeys(labels))}: {note}" for note, labels in about.items()]
 
     @property
     def figure(self) -> Path | None:

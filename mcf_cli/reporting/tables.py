@@ -87,7 +87,8 @@ def build(
     else:
         table = metric_table(rows)
     mark = partial_mark(done, expected)
-    heading = f"{mark}: {title or table.title}" if mark else title or table.title
+    heading = f"{title}. {table.title}" if title else table.title  # the table's own words have the unit
+    heading = f"{mark}: {heading}" if mark else heading
     frame = table.frame.assign(partial=mark) if mark else table.frame
     notes = (*table.notes, *trouble(rows))
     return replace(table, title=heading, frame=frame, notes=notes)
@@ -278,10 +279,19 @@ def metric_table(rows: pd.DataFrame) -> Table:
         key = tuple(None if pd.isna(record[name]) else record[name] for name in keys)  # nan equals nothing
         levels = {name: record[name] for name in keys[len(LINE) :]}
         line = lines.setdefault(key, {**_line_start(key[: len(LINE)]), **levels})
-        line[record["metric"].replace("_", " ")] = record["value"]
+        name, error = record["metric"].replace("_", " "), "_error_" in record["metric"]
+        line[f"{name} (%)" if error else name] = PERCENT * record["value"] if error else record["value"]
     numbers = _ordered(list(lines.values()))
     texts = numbers.map(lambda value: _short(value) if isinstance(value, float) else value)
-    return Table("Measurements", numbers, texts)
+    return Table(_metrics_title(set(frame["metric"])), numbers, texts)
+
+
+def _metrics_title(metrics: set[str]) -> str:
+    if "gradient_ratio" in metrics:
+        return "Seconds of one gradient, and how many plain gradients that is"
+    if "loo_error_exact" in metrics:
+        return "Leave-one-out error (%), and the largest gap of a prediction to fitting again"
+    return "Measurements"
 
 
 def bounds_table(rows: pd.DataFrame) -> Table:

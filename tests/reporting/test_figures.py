@@ -154,7 +154,7 @@ def test_methods_differ_in_more_than_colour():
 def test_captions_name_the_variants_and_the_data():
     text = caption(made_up.q_sweep(source="builtin", forms=("pairwise", "shared")), 3, notes=("2 failed",))
     for words in (
-        "unbiased blankout",
+        "blankout",
         "Poisson",
         "pairwise",
         "shared",
@@ -163,9 +163,31 @@ def test_captions_name_the_variants_and_the_data():
         "2 failed.",
     ):
         assert words in text
-    assert "biased blankout" in caption(made_up.nightmare(unbiased=False), 9)
-    assert "unbiased" not in caption(made_up.nightmare(unbiased=False), 9)
+    assert "Corruption: blankout (biased)." in caption(made_up.nightmare(unbiased=False), 9)
+    assert "The right panel" not in caption(made_up.nightmare(unbiased=False), 9)
+    assert "The right panel" in caption(made_up.nightmare(), 9)
+    assert "Logistic loss by" not in caption(made_up.bounds().assign(loss="logistic"), 1)
     assert "variational bound" in caption(made_up.surrogates(), 7)
+
+
+def test_captions_say_where_a_form_ends_before_the_other():
+    rows = made_up.q_sweep(datasets=("reuters", "dmoz"), forms=("pairwise", "shared"))
+    whole = caption(rows, 3)
+    assert "was run up to" not in whole
+    cut = (rows["multiclass"] == "pairwise") & (rows["dataset"] == "dmoz") & (rows["q"] > 0.3)
+    assert "The pairwise form was run up to q = 0.3 on DMOZ." in caption(rows[~cut], 3)
+
+
+def test_captions_of_single_splits_warn_of_their_axes():
+    assert "axes differ from panel to panel and do not begin at 0" in caption(made_up.q_sweep(), 3)
+    assert "the error axis does not begin at 0" in caption(made_up.q_sweep(datasets=("dmoz",)), 3)
+    assert "begin at 0" not in caption(made_up.learning_curve(), 5)
+
+
+def test_a_substitute_is_named_once():
+    rows = made_up.learning_curve()
+    assert "DMOZ: a substitute" in caption(rows, 5)
+    assert caption(rows, 5, notes=("DMOZ: SUBSTITUTE for pages",)).lower().count("substitute") == 1
 
 
 def test_the_cost_figure_shows_ours_the_naive_way_and_the_papers_statement():

@@ -183,6 +183,25 @@ def test_an_item_without_a_file_in_configs_is_run_again_from_its_own(tmp_path):
     assert "mcf reproduce mine" not in text
 
 
+def test_captions_name_the_data_set_of_a_note_and_the_number_of_examples(tmp_path):
+    made_up_results.write_item(
+        tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6}, notes=("5,000-term form",)
+    )
+    made_up_results.write_item(tmp_path, "loo", made_up_rows.leave_one_out())
+    target = tmp_path / "loo" / "config.yaml"
+    target.write_text(target.read_text() + "evaluation: {train: 300}\n")
+    text = write_report(tmp_path, FILE).markdown.read_text()
+    assert "Amazon books: 5,000-term form." in text
+    assert "Item loo. 300 examples." in text
+
+
+def test_plain_models_of_the_released_code_say_what_they_are(tmp_path):
+    rows = made_up_rows.q_sweep()
+    made_up_results.write_item(tmp_path, "weak-text", rows[rows["corruption"] == "none"])
+    text = write_report(tmp_path, FILE).markdown.read_text()
+    assert "l2 divided by about N, as the authors' released code does at q = 0." in text
+
+
 def test_damaged_files_are_one_clear_error(tmp_path):
     made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6})
     (tmp_path / "fig6" / "environment.json").write_text('{"trials": ')

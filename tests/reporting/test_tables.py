@@ -92,7 +92,7 @@ def test_real_and_other_rows_are_never_averaged_together():
 @pytest.mark.parametrize("paper_table", [None, 3])
 def test_missing_trials_make_it_partial_everywhere(paper_table, tmp_path):
     table = build(made_up.cifar(), paper_table, title="CIFAR-10", done=9, expected=12)
-    assert table.title == "PARTIAL 9/12: CIFAR-10"
+    assert table.title == "PARTIAL 9/12: CIFAR-10. Test error (%)"
     csv, md = write(table, tmp_path / "table")
     assert set(pd.read_csv(csv)["partial"]) == {"PARTIAL 9/12"}
     assert "PARTIAL 9/12" in md.read_text()
@@ -157,6 +157,9 @@ def test_bounds_and_measurements_have_tables_too():
     rows = [made_up.row(**common, metric="gradient_ratio", value=1.25)]
     rows.append(made_up.row(**common, metric="term_by_term_ratio", value=np.pi))
     cost = build(made_up.frame(rows))
+    loo = build(made_up.leave_one_out())
+    assert loo.frame.iloc[0]["loo error refitted (%)"] == pytest.approx(30.0)
+    assert loo.frame.iloc[0]["largest gap paper"] == 0.01
     assert cost.frame.iloc[0]["gradient ratio"] == 1.25
     assert cost.shown.iloc[0]["term by term ratio"] == "3.142"
 
