@@ -27,6 +27,7 @@ from mcf_cli.reporting.series import (
     SURROGATE_NAMES,
     datasets_in,
     in_order,
+    lines_in,
     loss_of,
     marginalised_curves,
     of_dataset,
@@ -279,6 +280,7 @@ def fig8_splice(rows: pd.DataFrame) -> Figure:
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
         part.error_axis(axes)
         axes.set_xlabel("Corruption level q")
+    part.same_range(all_axes)
     curves = in_order(frame["curve"], tuple(LOSSES))
     plain = part.family_handle("plain (q = 0), ± standard error", "none")
     part.legend_below(figure, [*part.loss_handles(curves), plain])
@@ -318,7 +320,7 @@ def sweep(rows: pd.DataFrame) -> Figure:
 
 @part.styled
 def methods(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | None = None) -> Figure:
-    """When nothing varies but the method: one error a method, the best at the top.
+    """When nothing varies but the method: one error a method, the best at the top; several panels share an order.
 
     ``published``: per corruption and loss the paper's error in per cent, a cross beside ours on real data.
     """
@@ -329,7 +331,9 @@ def methods(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | N
     for axes, pair in zip(all_axes, pairs, strict=True):
         here = of_dataset(frame, pair)
         table = summary(here, ["method", "curve", "corruption", "penalty"])
-        table = table.sort_values("mean", ascending=False, ignore_index=True)
+        order = [f"{part.curve_label(curve)}, {family}" for _, _, curve, family in lines_in(here)]
+        by = table["mean"] if len(pairs) == 1 else table["method"].map(order.index)
+        table = table.loc[by.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
         for place, line in table.iterrows():
             look = loss_look(line["curve"], _family(line["corruption"]))
             point = {**look.options(), "linestyle": "", "capsize": 2, "markersize": 6}
@@ -338,6 +342,7 @@ def methods(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | N
             if theirs is not None and pair[1] == "real":
                 axes.plot(theirs, place, **PAPER_MARKER)
         axes.set_yticks(range(len(table)), table["method"])
+        axes.set_ylim(-0.6, len(table) - 0.4)
         deleted = here["deletion"].dropna().unique()
         part.title(axes, pair, f"{100 * deleted[0]:g}% deleted" if len(deleted) == 1 else "")
         axes.set_xlabel("Test error (%)")

@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mcf_cli.reporting import panels as part
-from mcf_cli.reporting.series import datasets_in, in_order, of_dataset, summary, tidy
+from mcf_cli.reporting.series import CORRUPTIONS, datasets_in, in_order, of_dataset, summary, tidy
 from mcf_cli.reporting.style import GREY, LOSSES, loss_look
 
+FAINT = {"linewidth": 0.9, "alpha": 0.6, "markersize": 3.5}  # l1 is no part of the comparison that is judged
 SAMPLE_WIDTH = 8.5  # of a sample digit, in per cent of deletion
 
 
@@ -23,6 +24,8 @@ def fig9_nightmare(rows: pd.DataFrame, digit: np.ndarray | None = None) -> Figur
     are rows of the unbiased form too, a second panel compares it with the biased one (erratum 13).
     """
     frame = tidy(rows)
+    if len(datasets_in(frame)) > 1:  # the image is of one of them
+        digit = None
     shown = [
         (pair, unbiased)
         for pair in datasets_in(frame)
@@ -32,8 +35,8 @@ def fig9_nightmare(rows: pd.DataFrame, digit: np.ndarray | None = None) -> Figur
     figure, places = _layout(len(shown), digit is not None)
     for (axes, strip), (pair, unbiased) in zip(places, shown, strict=True):
         _panel(axes, of_dataset(frame, pair), unbiased)
-        part.title(axes, pair, "biased and unbiased MCF" if unbiased else "")
-        if strip is not None:
+        part.title(axes, pair, "both forms of blankout" if unbiased else "")
+        if strip is not None and not unbiased:
             _samples(strip, digit)
     part.legend_below(figure, *_handles(frame))
     return figure
@@ -70,7 +73,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, unbiased: bool) -> None:
             )
             if chosen.any():
                 table = summary(rows[chosen], "deletion")
-                part.curve(axes, part.PERCENT * table["deletion"], table, loss_look(name, family), "se")
+                look = loss_look(name, family)
+                faint = FAINT if family == "l1" else {}
+                part.curve(axes, part.PERCENT * table["deletion"], table, look, "se", **faint)
     axes.set_xlabel("Pixels deleted at test time (%)")
     part.error_axis(axes)
     axes.set_ylim(0, None)
@@ -79,16 +84,15 @@ def _panel(axes: Axes, rows: pd.DataFrame, unbiased: bool) -> None:
 def _handles(frame: pd.DataFrame) -> list[list]:
     plain = frame["corruption"] == "none"
     families = {
-        "mcf": ("MCF, biased blankout", frame["corruption"] == "dropout"),
-        "other": ("MCF, unbiased", frame["corruption"] == "blankout"),
+        "mcf": (f"MCF, {CORRUPTIONS['dropout']}", frame["corruption"] == "dropout"),
+        "other": (f"MCF, {CORRUPTIONS['blankout']}", frame["corruption"] == "blankout"),
         "none": ("plain, l2", plain & (frame["penalty"] != "l1")),
         "l1": ("plain, l1", plain & (frame["penalty"] == "l1")),
     }
-    curves = [
-        handle
-        for name in in_order(frame["curve"], tuple(LOSSES))
-        for handle in part.loss_handles([name], "none" if name in ("hinge", "fdrop") else "mcf")
-    ]
+    names = in_order(frame["curve"], tuple(LOSSES))
+    uncorrupted = [name for name in names if name in ("hinge", "fdrop")]
+    curves = part.loss_handles([name for name in names if name not in uncorrupted])
+    curves += part.loss_handles(uncorrupted, "none")
     return [curves, [part.family_handle(text, key) for key, (text, there) in families.items() if there.any()]]
 
 

@@ -71,6 +71,13 @@ def error_axis(axes: Axes, first_column: bool = True) -> None:
         axes.set_ylabel("Test error (%)")
 
 
+def same_range(all_axes: list[Axes]) -> None:
+    """One error scale for all panels."""
+    limits = [axes.get_ylim() for axes in all_axes]
+    for axes in all_axes:
+        axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+
+
 def title(axes: Axes, pair: tuple[str, str], more: str = "") -> None:
     """The data set, marked when it is not the paper's."""
     axes.set_title(dataset_label(*pair) + (f", {more}" if more else ""))
@@ -97,10 +104,13 @@ def family_handle(label: str, family: str, marker: str = "") -> Line2D:
 def legend_below(figure: Figure, *rows: list[Line2D]) -> None:
     """A legend under all panels, each row of handles on lines of its own."""
     fit = max(1, int(figure.get_figwidth() / LEGEND_COLUMN))
-    columns = min(fit, max((len(row) for row in rows), default=0))
-    lines = [row[i : i + columns] for row in rows for i in range(0, len(row), columns or 1)]
-    if not lines:
+    rows = tuple(row for row in rows if row)
+    if not rows:
         return
+    # As few lines as fit, and as equal: six entries where five fit are three and three.
+    lengths = [-(-len(row) // -(-len(row) // fit)) for row in rows]
+    lines = [row[i : i + n] for row, n in zip(rows, lengths, strict=True) for i in range(0, len(row), n)]
+    columns = max(lengths)
     blank = Line2D([], [], linestyle="", label=" ")
     padded = [line + [blank] * (columns - len(line)) for line in lines]
     # matplotlib fills a legend column by column; this order makes it read row by row.

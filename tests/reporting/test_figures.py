@@ -120,6 +120,36 @@ def test_sample_digits_lose_more_pixels_with_every_level():
     assert left[-1] < 16
 
 
+def test_the_digit_stands_once_and_only_where_it_is_of_the_one_data_set():
+    digit, rows = np.ones((8, 8)), made_up.nightmare()
+    assert [len(axes.get_images()) for axes in draw(rows, 9, digit=digit).axes].count(10) == 1
+    both = pd.concat([rows, rows.assign(dataset="letters")])
+    assert not any(axes.get_images() for axes in draw(both, 9, digit=digit).axes)
+
+
+def test_a_legend_has_no_lonely_entry():
+    legend = draw(made_up.nightmare(), 9).legends[0]
+    words = [text.get_text() for text in legend.get_texts()]
+    assert {"MCF, blankout (biased)", "MCF, blankout"} <= set(words)
+    assert legend._ncols == 5
+    narrow = draw(made_up.nightmare(unbiased=False), 9).legends[0]
+    assert narrow._ncols == 3  # three fit: five entries are three and two
+
+
+def test_panels_of_methods_share_one_order_and_show_whole_markers():
+    rows = made_up.q_sweep()
+    plain = rows[rows["corruption"] == "none"]
+    swapped = plain["value"].where(plain["dataset"] != "amazon-dvd", 0.5 - plain["value"])
+    figure = draw(plain.assign(value=swapped))
+    orders = {tuple(tick.get_text() for tick in axes.get_yticklabels()) for axes in figure.axes}
+    assert orders == {("Logistic, plain, l2", "Exponential, plain, l2", "Quadratic, plain, l2")}
+    assert all(axes.get_ylim() == (-0.6, 2.6) for axes in figure.axes)
+
+
+def test_the_splice_panels_share_one_error_scale():
+    assert len({axes.get_ylim() for axes in draw(made_up.splice(), 8).axes}) == 1
+
+
 def test_the_unbiased_form_gets_its_own_panel():
     assert len(draw(made_up.nightmare(unbiased=False), 9).axes) == 1
     assert len(draw(made_up.nightmare(), 9).axes) == 2
@@ -195,14 +225,21 @@ def test_the_cost_figure_shows_ours_the_naive_way_and_the_papers_statement():
     assert kind_of(made_up.cost()) is measurements.cost_of_gradients
     drawn = np.vstack([points for points in drawn_points(figure.axes[0])])
     assert {1.1, 1.6, 2.2, 44.0, 10.0, 2.0} <= {round(float(x), 6) for x in drawn[:, 0] if np.isfinite(x)}
+    stated = [line for line in figure.axes[0].get_lines() if line.get_marker() == "|"]
+    assert sorted(line.get_xdata()[0] for line in stated) == [2.0, 10.0]  # each for its own corruption
+    assert len({axes.get_xlim() for axes in figure.axes}) == 1
 
 
 def test_the_leave_one_out_figure_draws_the_gaps_of_both_formulas_for_every_method():
     figure = draw(made_up.leave_one_out())
     assert titles(figure)[0].startswith("Reviews (built-in data)")
-    assert [set(points[:, 1]) for points in drawn_points(figure.axes[0])] == [{1e-14}, {0.01}] * 3
-    words = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert {"blankout, q = 0.5", "Poisson", "Gaussian", "the paper's formula", "exact formula"} <= words
+    assert [set(points[:, 0]) for points in drawn_points(figure.axes[0])] == [{1e-14}, {0.01}] * 3
+    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert labels == ["Gaussian", "Poisson", "blankout, q = 0.5"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "the paper's formula",
+        "exact formula",
+    ]
 
 
 @pytest.mark.parametrize(("source", "crosses"), [("real", [29.4, 30.0, 32.5]), ("built-in", [])])
