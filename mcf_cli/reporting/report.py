@@ -88,6 +88,8 @@ def write_report(
         "sections": _sections(claims, results, judgements),
         "tally": judging.tally(judgements),
         "total": len(judgements),
+        "totals": {word: sum(j.verdict == word for j in judgements) for word in judging.VERDICTS},
+        "set_apart": any(j.verdict != judging.NOT_RUN and not j.of_the_paper for j in judgements),
         "built_in": any(j.data == judging.BUILT_IN for j in judgements),
         "environments": _environments(results),
     }

@@ -125,14 +125,28 @@ def test_verdicts_on_built_in_data_are_set_apart(tmp_path):
     rows = made_up_rows.nightmare(source="builtin").assign(dataset="builtin-digits")
     made_up_results.write_item(tmp_path, "fig9", rows, {"figure": 9})
     text = write_report(tmp_path, FILE).html.read_text()
-    assert "say nothing about the paper" in text
+    assert "nothing about the paper" in text
+    assert "A dashed border marks" in text
     assert 'class="verdict holds"' not in text
     assert 'class="verdict holds built-in"' in text
 
 
 def test_reports_without_built_in_data_carry_no_warning(tmp_path):
     made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6})
-    assert "say nothing about the paper" not in write_report(tmp_path, FILE).html.read_text()
+    text = write_report(tmp_path, FILE).html.read_text()
+    assert "nothing about the paper" not in text
+    assert "A dashed border" not in text
+
+
+def test_verdicts_on_a_substitute_are_explained_and_all_are_counted(tmp_path):
+    made_up_results.write_item(tmp_path, "fig5", made_up_rows.learning_curve(), {"figure": 5})
+    paths = write_report(tmp_path, FILE)
+    text = " ".join(Page(paths.html.read_text()).text.split())
+    lines = paths.claims.read_text().splitlines()[1:]
+    holds, differs = (sum(f",{word}," in line for line in lines) for word in ("holds", "differs"))
+    assert f"In all {holds} hold, {differs} differ and {len(lines) - holds - differs} were not run." in text
+    assert "A dashed border marks what does not rest on the paper’s data alone" in text
+    assert f"| in all | {holds} | {differs} |" in paths.markdown.read_text()
 
 
 def test_partial_items_say_so_in_claim_and_heading(tmp_path):
