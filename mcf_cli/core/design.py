@@ -19,7 +19,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from operator import iadd
+from operator import iadd, matmul
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ import scipy.sparse as sp
 from mcf_cli.core.families import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
 from mcf_cli.core.kernels import (
     a_few_at_a_time,
+    coded_adjoint,
+    coded_product,
     in_threads,
     loops_over_pairs,
     pairs_along,
@@ -136,14 +138,15 @@ class Part:
     everywhere: bool = False  # the family changes zeros too
 
     def product(self, table: Array) -> Array:
-        return _joined(in_threads(lambda piece: piece @ table, self.pieces))
+        multiply = matmul if self.pairs is None else coded_product
+        return _joined(in_threads(lambda piece: multiply(piece, table), self.pieces))
 
     def adjoint(self, G: Array) -> Array:
         def share(k: int, own: Array) -> Array:
             piece = self.pieces[k]
             if own.shape[1] == 1 and sp.issparse(piece) and piece.format == "csr":
                 return transposed_product(piece, own[:, 0])[:, None]
-            return self.transposed[k] @ own
+            return self.transposed[k] @ own if self.pairs is None else coded_adjoint(piece, own)
 
         return self._over_rows(G, share)
 

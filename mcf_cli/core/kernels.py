@@ -97,6 +97,39 @@ def blankout_sums(
     return sums[:, None], pullback
 
 
+def coded_product(Z: Any, table: Array) -> Array:
+    """Z @ table for a Z of ones."""
+    loops = _narrow_loops(Z, table.shape[1])
+    if loops is None:
+        return Z @ table
+    sums = np.empty((Z.shape[0], 4))
+    loops.narrow_product(Z.indptr.view(np.uint32), Z.indices.view(np.uint32), _four(table), sums)
+    return np.ascontiguousarray(sums[:, : table.shape[1]])
+
+
+def coded_adjoint(Z: Any, G: Array) -> Array:
+    """Z' G for a Z of ones."""
+    loops = _narrow_loops(Z, G.shape[1])
+    if loops is None:
+        return Z.T @ G
+    total = np.empty((Z.shape[1], 4))
+    loops.narrow_adjoint(Z.indptr.view(np.uint32), Z.indices.view(np.uint32), _four(G), total)
+    return np.ascontiguousarray(total[:, : G.shape[1]])
+
+
+def _narrow_loops(Z: Any, width: int) -> Any:
+    """The loops for up to four columns, where scipy spends most of its time on beginning loops of that length."""
+    by_rows = sp.issparse(Z) and Z.format == "csr" and Z.indices.dtype.itemsize == 4
+    return compiled(Z.nnz) if by_rows and 1 < width <= 4 else None
+
+
+def _four(columns: Array) -> Array:
+    """The columns and as many of zeros as make four."""
+    four = np.zeros((len(columns), 4))
+    four[:, : columns.shape[1]] = columns
+    return four
+
+
 def loops_over_pairs(Z: Any, slope: Array) -> bool:
     """Whether `pairs_along` and `pairs_pullback` can be used, and are faster than a table and a sparse product."""
     by_pairs = sp.issparse(Z) and Z.format == "csc" and Z.indices.dtype.itemsize == 4

@@ -244,3 +244,14 @@ def test_a_process_forked_during_a_fit_counts_its_own_fits():
         if not child:
             os._exit(kernels._fits)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_products_with_ones_agree_with_scipys(form, width):
+    Z = sp.random(3_000, 90, density=0.1, format=form, random_state=2)
+    Z.data[:] = 1.0
+    table, G = rng.normal(size=(90, width)), rng.normal(size=(3_000, width))
+    np.testing.assert_allclose(kernels.coded_product(Z, table), Z.toarray() @ table, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(kernels.coded_adjoint(Z, G), Z.toarray().T @ G, rtol=1e-12, atol=1e-10)
+    assert kernels.coded_product(Z, table).flags.c_contiguous
