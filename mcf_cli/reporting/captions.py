@@ -63,7 +63,7 @@ def _variants(frame: pd.DataFrame) -> list[str]:
     names = [CORRUPTIONS.get(name, name) for name in in_order(corrupted["corruption"], tuple(CORRUPTIONS))]
     if names:
         sentences.append(f"Corruption: {', '.join(names)}.")
-    if {"blankout", "dropout"} <= set(corrupted["corruption"]):
+    if {"blankout", "dropout"} <= set(corrupted["corruption"]) and frame["deletion"].nunique() > 1:
         sentences.append(TWO_BLANKOUTS)
     logistic = corrupted[corrupted["loss"] == "logistic"]
     if logistic["lam"].notna().any():  # bounds themselves, each with its lambda
@@ -76,7 +76,7 @@ def _variants(frame: pd.DataFrame) -> list[str]:
     forms = [FORMS[name] for name in in_order(logistic["multiclass"], tuple(FORMS)) if name in FORMS]
     if forms:
         sentences.append(f"Multi-class logistic form: {_joined(forms)}.")
-    if len(forms) > 1 and (logistic["multiclass"] == "").any():
+    if len(forms) > 1 and (logistic["multiclass"] == "").any() and varying(frame):
         sentences.append("With two classes there is one form, drawn as pairwise.")
     return sentences
 
