@@ -2,7 +2,8 @@
 
 From each item some trials are drawn at random, and run one by one by that version and by this one, as a user would run
 them, on one thread. A trial that the other version has not finished within the cap counts as the cap, so that its
-hours and the ratio are lower bounds. A trial that the other version does not know is left out.
+hours and the ratio are lower bounds. A trial that the other version does not know is left out. With `--own` the trials
+are the other version's, whose grids may be larger, and it runs them alone.
 """
 
 from __future__ import annotations
@@ -94,20 +95,22 @@ def run(checkout: Path, config: dict[str, Any], cap: float) -> Took | None:
 
 def compare(other: Path, item: str, options: argparse.Namespace) -> tuple[float, float]:
     """Seconds that the item takes the other version, at least, and this one: the sample's, scaled to all trials."""
-    config = yaml.safe_load((HERE / "configs" / f"{item}.yaml").read_text())
-    trials = [trial for trial in planned(HERE, item) if trial["protocol"] != "explicit" or trial["copies"]]
+    source = other if options.own else HERE
+    config = yaml.safe_load((source / "configs" / f"{item}.yaml").read_text())
+    trials = [trial for trial in planned(source, item) if trial["protocol"] != "explicit" or trial["copies"]]
     drawn = random.Random(options.seed).sample(trials, min(options.sample, len(trials)))
 
     def both(trial: Trial) -> tuple[Took | None, Took | None]:
         single = alone(config, trial)
-        return run(other, single, options.cap), run(HERE, single, PATIENCE * options.cap)
+        old = run(other, single, options.cap)
+        return old, Took(0.0, True) if options.own else run(HERE, single, PATIENCE * options.cap)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         pairs = [(old, new) for old, new in pool.map(both, drawn) if old and new]
     scale = len(trials) / max(len(pairs), 1)
     olds, news = (scale * sum(pair[side].seconds for pair in pairs) for side in (0, 1))
     cut = sum(not old.whole for old, _ in pairs)
-    ratio = f"{olds / news:9.1f}" if pairs else f"{'-':>9s}"
+    ratio = f"{olds / news:9.1f}" if news else f"{'-':>9s}"
     counts = f"{item:8s}{len(trials):8d}{len(pairs):8d}{cut:8d}"
     print(f"{counts}{olds / 3600:14.2f}{news / 3600:14.2f}{ratio}", flush=True)
     return olds, news
@@ -119,6 +122,7 @@ def main() -> None:
     parser.add_argument("items", nargs="*", default=ITEMS)
     parser.add_argument("--sample", type=int, default=8, help="trials drawn from each item")
     parser.add_argument("--cap", type=float, default=60.0, help="seconds a trial of the other has")
+    parser.add_argument("--own", action="store_true", help="the other version's own trials, run by it alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
