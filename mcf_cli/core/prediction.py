@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 
+from mcf_cli.core.coding import CodeBook
 from mcf_cli.core.corruptions import Gaussian
-from mcf_cli.core.design import CodeBook, Design
+from mcf_cli.core.design import Design
 from mcf_cli.core.families import Array, Coded, Corruption, Identity
 from mcf_cli.core.lossbase import Batch
 from mcf_cli.core.losses import PairwiseJensen

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mcf_cli.core.coding import CodeBook
 from mcf_cli.core.corruptions import resolve
-from mcf_cli.core.design import CodeBook, Design, structure
+from mcf_cli.core.design import Design, structure
 from mcf_cli.core.families import Array, Corruption, Identity, column_sums
 from mcf_cli.core.leave_one_out import leave_one_out
 from mcf_cli.core.lossbase import Batch, Loss

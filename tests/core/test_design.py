@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from mcf_cli import Blankout, Dropout, MCFClassifier, PerFeature, Poisson
 from mcf_cli.core import design
-from mcf_cli.core.design import encode, row_sum, structure
+from mcf_cli.core.coding import CodeBook, encode
+from mcf_cli.core.design import row_sum, structure
 from mcf_cli.core.problem import Problem
 
 rng = np.random.default_rng(0)
@@ -138,6 +139,6 @@ def test_a_coded_matrix_is_stored_the_way_its_products_walk_fastest():
 @pytest.mark.parametrize(("shape", "blocks"), [((6000, 50), 3), ((3, 140_000), 3), ((1000, 50), 1)], ids=str)
 def test_values_that_hardly_repeat_are_cut_so_that_their_table_stays_in_the_cache(shape, blocks):
     X = sp.csr_matrix(np.random.default_rng(1).normal(size=shape))
-    cut = list(design.Design(X, Blankout(0.5), None, 1, design.CodeBook()).blocks(Blankout(0.5)))
+    cut = list(design.Design(X, Blankout(0.5), None, 1, CodeBook()).blocks(Blankout(0.5)))
     assert len(cut) == blocks
     assert sum(len(np.arange(shape[0])[block.rows]) for block in cut) == shape[0]
