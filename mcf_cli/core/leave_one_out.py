@@ -83,7 +83,7 @@ def refit_without(
         system = QuadraticSystem(
             corruption.prepare(X[others]), Y[others], np.full(N - 1, 1.0 / (N - 1)), fit_intercept
         )
-        fit = system.solve(corruption, l2)
+        fit, _ = system.solve(corruption, l2)
         predictions[n] = np.asarray(X[n : n + 1] @ fit.W)[0] + fit.b
     return predictions
 

@@ -145,14 +145,10 @@ class Problem:
 
         `method`: "newton" or "lbfgs"; "direct" or "cg" for the quadratic loss; or "auto"."""
         corruption = self._checked(corruption)
-        objective = self._objective(corruption, l2)
         if self.loss_name == "quadratic":
-            system = self._system(corruption)
-            outcome = system.solve(corruption, l2, method)
-            zero, value_there = system.without_weights
-            if not objective.value(outcome.W, outcome.b) <= value_there * (1.0 + 1e-12):
-                outcome = zero
+            outcome, value = self._system(corruption).solve(corruption, _checked_l2(l2), method)
         else:
+            objective = self._objective(corruption, l2)
             W, b = np.zeros(objective.shape), np.zeros(objective.shape[1])
             if start is not None and objective.value(start.coef.T, start.intercept) < objective.value(W, b):
                 W, b = start.coef.T, start.intercept
@@ -169,7 +165,7 @@ class Problem:
                 outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
             if self.n_classes > 2:  # a shift of all biases changes nothing
                 outcome = replace(outcome, b=outcome.b - outcome.b.mean())
-        value = objective.loss_gradient(outcome.W, outcome.b)[0]
+            value = objective.loss_gradient(outcome.W, outcome.b)[0]
         how = outcome.n_iter, outcome.converged, outcome.message
         return Solution(outcome.W.T, outcome.b, value, *how, self.labels)
 
@@ -209,8 +205,7 @@ class Problem:
         return make_loss(self.loss_name, self.n_classes, **self.options)
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
-        if not 0.0 <= l2 < np.inf:
-            raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
+        _checked_l2(l2)
         loss, X = self._loss(corruption), self.X
         families = corruption.split(X.shape[1])
         loss.lifted = loss.codes is not None and len(families) == 1 and not families[0][1].acts_on_zeros
@@ -275,6 +270,12 @@ class Problem:
         for columns, family in corruption.split(self.X.shape[1]):
             limit[columns] = family.weight_limit()
         return limit * (_INSIDE / loss.spread)
+
+
+def _checked_l2(l2: float) -> float:
+    if not 0.0 <= l2 < np.inf:
+        raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
+    return l2
 
 
 def _checked_data(X: Any, y: Array, sample_weight: Array | None) -> tuple[Any, Array, Array]:

@@ -134,8 +134,8 @@ class QuadraticSystem:
         K = B @ B.T
         return K.toarray() if sp.issparse(K) else K
 
-    def solve(self, corruption: Corruption, l2: float, method: str = "auto") -> Outcome:
-        """The minimiser, by Cholesky of the smaller system ("direct") or by conjugate gradients ("cg").
+    def solve(self, corruption: Corruption, l2: float, method: str = "auto") -> tuple[Outcome, float]:
+        """The minimiser, by Cholesky of the smaller system ("direct") or by conjugate gradients ("cg"), and its objective.
 
         Conjugate gradients stop at a relative residual of 1e-8. "auto" takes them for large sparse data, where the
         corruption itself makes the system well conditioned. Where the minimiser is not unique, the shortest one.
@@ -153,7 +153,9 @@ class QuadraticSystem:
         else:
             W = terms.dual()
         b = self.y_mean - terms.mean @ W if self.fit_intercept else np.zeros(W.shape[1])
-        return Outcome(W, b, n_iter, converged, message)
+        outcome, value = Outcome(W, b, n_iter, converged, message), terms.objective(W, b)
+        zero, value_there = self.without_weights
+        return (outcome, value) if value <= value_there * (1.0 + 1e-12) else (zero, value_there)
 
 
 class _Terms:
@@ -164,7 +166,7 @@ class _Terms:
         D = system.X.shape[1]
         offset, self.C = corruption.mean_map(D)
         through = system.x_mean @ self.C
-        self.mean = through + offset
+        self.offset, self.mean = offset, through + offset
         self.shift = through if system.fit_intercept else -offset
         self.R = corruption.covariance_sum(system.X, system.weights) + l2 * sp.eye_array(D, format="csr")
         self.moment = self.C.T @ system.moment
@@ -173,6 +175,14 @@ class _Terms:
         off_diagonal = sp.coo_matrix(self.R)
         self.diagonal = not (off_diagonal.row != off_diagonal.col).any() and self.C.nnz <= D
         self.scale = self.C.diagonal()
+
+    def objective(self, W: Array, b: Array) -> float:
+        """Mean loss + l2 ||W||^2, Eq. final_lls: the squared error of the mean, and W'RW."""
+        system = self.system
+        missed = system.X @ (self.C @ W)
+        missed += self.offset @ W + b
+        missed -= system.Y
+        return float(np.einsum("n,nc,nc->", system.weights, missed, missed) + np.vdot(W, self.R @ W))
 
     @cached_property
     def column_squares(self) -> Array:
