@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mcf_cli.commands.options import RunOptions
-from mcf_cli.commands.presenting import present
+from mcf_cli.commands.presenting import Shown, present
 from mcf_cli.commands.running import as_json, dry_run, engine_for, run_one, say
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine, make_engine
@@ -34,7 +34,7 @@ def reproduce(items: tuple[str, ...], configs: Path | None, options: RunOptions)
     for number, plan in enumerate(plans, 1):
         say([f"\n[{number}/{len(plans)}] {plan.config.item}: {plan.config.title}"], options)
         outcomes.append(run_one(plan, options, out, engine))
-        present(outcomes[-1], to_screen=False)
+        present(Shown.of(outcomes[-1]), to_screen=False)
     _conclude(outcomes, options)
 
 

@@ -11,7 +11,7 @@ import click
 
 from mcf_cli.commands.interrupts import prompt_interrupt
 from mcf_cli.commands.options import RunOptions
-from mcf_cli.commands.presenting import present
+from mcf_cli.commands.presenting import Shown, present
 from mcf_cli.commands.progress import listening
 from mcf_cli.experiments.defaults import DEFAULTS
 from mcf_cli.experiments.engine import Engine, make_engine
@@ -121,7 +121,7 @@ def run_one(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> Outco
 
 def show(outcome: Outcome, options: RunOptions) -> None:
     """Write tables and figures; print the table, or everything as JSON."""
-    files = present(outcome, to_screen=not options.as_json and not options.quiet)
+    files = present(Shown.of(outcome), to_screen=not options.as_json and not options.quiet)
     for label, reason in outcome.failures.items():
         click.echo(f"failed: {label}: {reason}", err=True)
     if options.as_json:

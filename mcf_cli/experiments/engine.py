@@ -82,6 +82,8 @@ def _run_processes(specs: list[Spec], jobs: int) -> Iterator[Record]:
 def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:
     from joblib import Parallel, delayed, parallel_config
 
+    # joblib replaces a worker that has grown; its trials are taken over, and nobody has to be warned.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         records = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
             delayed(_run_in_pool)(spec, os.getpid()) for spec in specs

@@ -110,6 +110,17 @@ def test_report_knows_the_items_that_are_stored_or_lie_there_and_no_others(mcf, 
     assert mcf("report", "sweep-q", "--out", "here").code == 0
 
 
+def test_report_draws_items_without_a_store_from_their_own_files(mcf, tmp_path):
+    mcf(*ONE, "--q", "0.3,0.5", "--out", "here")
+    folder = tmp_path / "here" / "sweep-q"
+    drawn = {name: (folder / name).read_bytes() for name in ("table.csv", "table.md", "figure.png")}
+    shutil.rmtree(tmp_path / "here" / ".cache")
+    for name in drawn:
+        (folder / name).unlink()
+    assert mcf("report", "--out", "here").code == 0
+    assert {name: (folder / name).read_bytes() for name in drawn} == drawn
+
+
 def test_clean_forgets_so_that_the_next_run_starts_anew(mcf):
     mcf(*ONE, "--q", "0.5")
     assert "1 done" in mcf(*ONE, "--q", "0.5", "--dry-run").out

@@ -55,7 +55,7 @@ def test_the_sample_under_figure_9_is_a_picture_or_nothing(header, shape, tmp_pa
     row = "1," * (header.count(",") + 1)
     (tmp_path / "rows.csv").write_text(f"{header},label\n" + "".join(f"{row}{k % 2}\n" for k in range(20)))
     plan = tiny_plan(datasets=[str(tmp_path / "rows.csv")], evaluation={"protocol": "nightmare"})
-    image = sample_image(plan)
+    image = sample_image(plan.config, plan.data[0].name)
     assert (None if image is None else image.shape) == shape
 
 
