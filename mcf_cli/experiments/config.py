@@ -78,6 +78,9 @@ class GridEntry(Levels):
     surrogate: Surrogates | None = None
     multiclass: MulticlassForms | None = None
     penalty: Penalties = Field(["l2"])
+    l2: Strengths | None = Field(
+        None, description="what l2 is chosen from here, instead of the values in `select`"
+    )
     clip: Annotated[Number, Field(gt=0)] | None = None
     only_on: list[str] | None = None  # the data sets that these methods are for; all of them by default
     up_to: Annotated[int, Field(ge=1)] | None = None  # the largest training set of a learning curve
@@ -287,8 +290,9 @@ class Config(Strict):
         """Refuse methods that the evaluation, or a selection of the item or of a data set, cannot take."""
         self._check_levels(index, entry, select)
         protocol = self.evaluation.protocol
-        if "hinge" in entry.loss and not any(select.l2):
-            raise impossible("the hinge loss needs an l2 above 0", "select", "l2")
+        if "hinge" in entry.loss and not any(entry.l2 or select.l2):
+            place = ("select", "l2") if entry.l2 is None else ("grid", index, "l2")
+            raise impossible("the hinge loss needs an l2 above 0", *place)
         if select.by == "loo" and set(entry.loss) != {"quadratic"}:
             raise impossible("leave-one-out selection exists for the quadratic loss only", "select", "by")
         if select.by == "loo" and "l1" in entry.penalty:

@@ -43,8 +43,8 @@ def left_to_select(loaded: LoadedConfig, names: Collection[str]) -> LoadedConfig
     """The same config with ``names`` (q, l2) in its ``select`` alone, not in grid entries or data sets."""
     if "q" in names:
         _check_use_of_q(loaded.config.grid)
-    levels = {name: None for name in names if name in LEVELS}
-    grid = [entry.model_copy(update=levels) for entry in loaded.config.grid]
+    own = {name: None for name in names if name in (*LEVELS, "l2")}
+    grid = [entry.model_copy(update=own) for entry in loaded.config.grid]
     data = [
         entry.model_copy(
             update={"select": {name: own for name, own in entry.select.items() if name not in names}}

@@ -242,7 +242,9 @@ def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
             {
                 **common,
                 "method": method,
-                "select": _selection(part.select, evaluation.protocol, method["loss"], chosen),
+                "select": _selection(
+                    part.select, entry.l2 or part.select.l2, evaluation.protocol, method["loss"], chosen
+                ),
                 **variant,
             },
             part.reference,
@@ -310,9 +312,11 @@ def methods(entry: GridEntry, select: Select, n_classes: int) -> Iterator[tuple[
             yield {**method, level: value}, chosen
 
 
-def _selection(select: Select, protocol: str, loss: str, chosen: str | None) -> dict[str, Any]:
+def _selection(
+    select: Select, l2: list[float], protocol: str, loss: str, chosen: str | None
+) -> dict[str, Any]:
     """The selection that a trial makes. One l2 and no level to choose: nothing to validate."""
-    l2 = [value for value in select.l2 if value > 0 or loss != "hinge"]  # LinearSVC has no l2 = 0
+    l2 = [value for value in l2 if value > 0 or loss != "hinge"]  # LinearSVC has no l2 = 0
     if protocol == "nightmare":
         return {"l2": l2, "by": "deletion"}
     if protocol in ("cost", "loo") or (len(l2) == 1 and chosen is None):

@@ -80,6 +80,21 @@ def test_the_subgradient_matches_finite_differences_away_from_kinks():
     assert (ahead - behind) / (2 * step) == pytest.approx(slope, abs=1e-6)
 
 
+@pytest.mark.parametrize("budget", [0, 1, 3, 99])
+def test_compiled_loops_give_the_same_loss_and_subgradient(budget):
+    loops = pytest.importorskip("mcf_cli.baselines.fdrop_loops")
+    rng = np.random.default_rng(5)
+    X = sparse.csr_matrix(rng.normal(size=(40, 12)) * (rng.random((40, 12)) < 0.5))
+    y, weights, bias = rng.integers(0, 4, 40), rng.normal(size=(4, 12)), rng.normal(size=4)
+    rows, by_weights, by_bias = rng.permutation(40)[:25], np.zeros((4, 12)), np.zeros(4)
+    entries = X.indptr, X.indices, X.data, y
+    total = loops.worst_case(*entries, rows, weights, bias, budget, 1 / 25, by_weights, by_bias)
+    loss, of_weights, of_bias = loss_gradient(Rows.of(X, y, rows), weights, bias, budget)
+    assert total / 25 == pytest.approx(loss, rel=1e-12)
+    np.testing.assert_allclose(by_weights, of_weights, atol=1e-12)
+    np.testing.assert_allclose(by_bias, of_bias, atol=1e-12)
+
+
 def test_the_loss_grows_with_the_budget_and_is_convex_along_a_line():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(25, 8)), rng.integers(0, 3, 25)
@@ -145,6 +160,17 @@ def test_on_digits_it_resists_deletion_better_than_the_hinge_loss():
     robust = Fdrop(X[train], y[train]).solve(1e-3, deletions=4, start=hinge)
     assert np.mean(robust.predict(X[test]) != y[test]) < 0.15
     assert np.mean(robust.predict(deleted) != y[test]) < np.mean(hinge.predict(deleted) != y[test]) - 0.02
+
+
+@pytest.mark.parametrize("budget", [2, 4])
+def test_a_path_of_penalties_ends_as_low_as_one_long_fit(budget):
+    """What steps far from a good start have not yet regained is no convergence."""
+    X, y = load_digits(return_X_y=True)
+    problem, solution = Fdrop(X[:1200] / 16.0, y[:1200]), None
+    for l2 in (1.0, 0.1, 1e-2, 1e-3, 1e-4):
+        solution = problem.solve(l2, deletions=budget, start=solution)
+    long = problem.solve(1e-4, deletions=budget, max_iter=512, tol=0.0)
+    assert solution.objective == pytest.approx(long.objective, rel=0.05)
 
 
 def test_a_solve_is_deterministic_and_a_warm_start_is_no_worse_than_its_start():

@@ -4,8 +4,10 @@ from dataclasses import asdict, replace
 
 import pytest
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.plan import Plan
-from tiny import tiny_plan
+from mcf_cli.experiments.loading import load_config
+from mcf_cli.experiments.narrow import left_to_select
+from mcf_cli.experiments.plan import Plan, make_plan
+from tiny import TINY, tiny_plan
 
 PLANS = {
     "split": {"repeats": 3},
@@ -51,6 +53,19 @@ def test_a_grid_entry_may_be_for_some_data_sets_only():
         ("builtin-digits", "quadratic"),
         ("builtin-splice", "quadratic"),
         ("builtin-splice", "exponential"),
+    }
+
+
+def test_a_grid_entry_may_have_its_own_l2_until_a_flag_asks_for_another():
+    grid = [
+        {"loss": "quadratic", "corruption": "none"},
+        {"loss": "exponential", "corruption": "none", "l2": [0, 1e-7]},
+    ]
+    loaded = load_config({**TINY, "grid": grid})
+    assert [t.params["select"]["l2"] for t in make_plan(loaded).trials] == [[0.01, 0.1, 1.0], [0, 1e-7]]
+    flagged = load_config({**TINY, "grid": grid}, flags={"select.l2": [0.5]})
+    assert {tuple(t.params["select"]["l2"]) for t in make_plan(left_to_select(flagged, {"l2"})).trials} == {
+        (0.5,)
     }
 
 
