@@ -131,9 +131,8 @@ def main() -> None:
     )
     totals = [compare(options.checkout.resolve(), item, options) for item in options.items]
     olds, news = (sum(side) for side in zip(*totals, strict=True))
-    print(
-        f"core hours: {olds / 3600:.1f} or more, and {news / 3600:.1f}; {olds / max(news, 1e-9):.1f} x or more"
-    )
+    beside = f", and {news / 3600:.1f}; {olds / news:.1f} x or more" if news else ""
+    print(f"core hours: {olds / 3600:.1f} or more{beside}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The one exception that users are meant to read."""
+"""The exceptions that users are meant to read."""
 
 
 class McfError(Exception):
@@ -6,3 +6,11 @@ class McfError(Exception):
 
     The message says what is wrong and what to do about it.
     """
+
+    exit_code = 2
+
+
+class RunError(McfError):
+    """Nothing is wrong with what was asked for, but it could not be carried through: exit code 1."""
+
+    exit_code = 1

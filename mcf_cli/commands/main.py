@@ -59,7 +59,7 @@ def main(debug: bool) -> None:
 
 
 def run(args: list[str] | None = None) -> None:
-    """The console entry point: an McfError is one or two lines and exit code 2, a disk's fault a line and 1."""
+    """The console entry point: errors for users are one or two lines; bad usage is exit code 2, a fault on the way 1."""
     arguments = sys.argv[1:] if args is None else args
     try:
         main.main(args=arguments, prog_name="mcf")
@@ -67,4 +67,4 @@ def run(args: list[str] | None = None) -> None:
         if "--debug" in arguments:
             traceback.print_exc()
         click.echo(f"mcf: {error}", err=True)
-        sys.exit(2 if isinstance(error, McfError) else 1)
+        sys.exit(error.exit_code if isinstance(error, McfError) else 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mcf_cli.commands.presenting import Shown, present
+from mcf_cli.commands.presenting import SHOWN, Shown, present
 from mcf_cli.commands.stored import check_items, outcomes_below
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.files import write_text
@@ -22,7 +22,7 @@ from mcf_cli.reporting.results import ItemResults, read_results
 def build_report(items: tuple[str, ...], out: Path | None, claims: Path | None, as_json: bool) -> None:
     """Rows, tables and figures of every item, then the report; exit code 1 when any is incomplete.
 
-    An item without its store, as in a clone, is drawn from what lies beside its rows.csv.
+    Of an item without its store, as in a clone, tables and figures that are missing are drawn from its rows.csv.
     """
     from mcf_cli.reporting.report import write_report
 
@@ -34,7 +34,7 @@ def build_report(items: tuple[str, ...], out: Path | None, claims: Path | None, 
     everything = [_rebuilt(outcome) for outcome in outcomes_below(folder, items)]
     stored = {shown.folder.name: shown.partial for shown in everything}
     for name, item in read_results(folder, stored).items():
-        if name not in stored and (not items or name in items) and item.config:
+        if name not in stored and (not items or name in items) and _lacks_any(item):
             everything.append(_read(item))
     for shown in everything:
         files = present(shown, to_screen=False)
@@ -55,6 +55,10 @@ def _rebuilt(outcome: Outcome) -> Shown:
     write_text(outcome.folder / "rows.csv", to_csv(outcome.rows))
     write_text(outcome.folder / "config.yaml", config_yaml(outcome.plan.config))
     return Shown.of(outcome)
+
+
+def _lacks_any(item: ItemResults) -> bool:
+    return bool(item.config) and not all((item.folder / name).exists() for name in SHOWN)
 
 
 def _read(item: ItemResults) -> Shown:

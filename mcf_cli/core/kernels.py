@@ -1,6 +1,6 @@
 """The inner loops: above all log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
 
-numpy is the reference. Where numba is installed (``pip install mcf-cli[fast]``) large tables go through compiled
+numpy is the reference. Where numba is installed (the extra ``fast``) large tables go through compiled
 loops, faster because their exponential and logarithm are polynomials that the compiler can vectorise;
 small ones never pay for the import. Both agree to 1e-14 (tests/core/test_kernels.py).
 """

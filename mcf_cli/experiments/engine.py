@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from mcf_cli.errors import McfError
+from mcf_cli.errors import McfError, RunError
 from mcf_cli.experiments.store import Record
 from mcf_cli.experiments.worker import Spec, reason_of, run_spec
 
@@ -157,7 +157,7 @@ def _record_of(future: Any, spec: Spec) -> Record:
             return failed(spec, future.exception())
     except _SCHEDULER_LOST:
         pass  # it died between the answer and its fetching
-    raise McfError(
+    raise RunError(
         "the dask scheduler went away. What is finished is kept: start it again, then give the same command."
     )
 
@@ -166,7 +166,9 @@ def _import_distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise McfError("--engine dask needs dask: pip install 'mcf-cli[dask]'.") from None
+        raise McfError(
+            "--engine dask needs dask: install the extra `dask` (in the checkout: pip install '.[dask]')."
+        ) from None
     return distributed
 
 

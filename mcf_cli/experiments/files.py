@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mcf_cli.errors import McfError
+from mcf_cli.errors import RunError
 
 _PART = re.compile(r"\..+\.(\d+)\.part")
 
@@ -54,7 +54,7 @@ def disk_explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise McfError(
+        raise RunError(
             f"cannot write to {folder}: {error.strerror or error}.\n"
             "Make room or choose another --out. What is finished is kept: the same command goes on from there."
         ) from error

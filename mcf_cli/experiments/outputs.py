@@ -66,13 +66,19 @@ def environment_of(plan: Plan, records: dict[str, Record], engine: Engine) -> di
     }
 
 
-def seconds_per_trial(folder: Path) -> float | None:
-    """What a trial took when the results in the folder were made, perhaps on another machine."""
+def trials_in(folder: Path) -> dict[str, Any] | None:
+    """The numbers of trials (expected, done, failed) and their seconds that an item's environment.json has."""
     try:
         trials = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["trials"]
-        return trials["seconds"] / trials["done"]
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        return {name: trials[name] + 0 for name in ("expected", "done", "failed", "seconds")}
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def seconds_per_trial(folder: Path) -> float | None:
+    """What a trial took when the results in the folder were made, perhaps on another machine."""
+    trials = trials_in(folder)
+    return trials["seconds"] / trials["done"] if trials and trials["done"] else None
 
 
 def git_commit() -> str | None:

@@ -120,10 +120,12 @@ def _read_item(folder: Path, partial: str | None) -> ItemResults:
         environment = _mapping(folder / "environment.json", json.loads)
     except (ValueError, yaml.YAMLError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
-        raise McfError(f"{folder} cannot be read ({first}): `mcf report` writes its files anew.") from None
+        raise McfError(f"{folder} cannot be read ({first}): restore it, or run its command again.") from None
     lost = [name for name in NEEDED if name not in rows]
     if lost:
-        raise McfError(f"{folder / 'rows.csv'} has no column {lost[0]}: `mcf report` writes its files anew.")
+        raise McfError(
+            f"{folder / 'rows.csv'} has no column {lost[0]}: restore it, or run its command again."
+        )
     if partial is None:
         trials = environment.get("trials") or {}
         partial = partial_mark(trials.get("done"), trials.get("expected"))

@@ -78,7 +78,9 @@ def _client(client: Any) -> Any:
     try:
         import distributed
     except ImportError:
-        raise McfError("a fit on a cluster needs dask: pip install 'mcf-cli[dask]'.") from None
+        raise McfError(
+            "a fit on a cluster needs dask: install the extra `dask` (pip install '.[dask]')."
+        ) from None
     if client is not None:
         return client
     try:

@@ -267,3 +267,15 @@ def test_help_imports_nothing_heavy():
     code += "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_status_knows_items_that_came_without_their_store(mcf, tmp_path):
+    mcf(*ONE, "--q", "0.5", "--out", "here")
+    with_store = mcf("status", "--out", "here")
+    shutil.rmtree(tmp_path / "here" / ".cache")
+    without = mcf("status", "--out", "here")
+    assert without.out == with_store.out and without.code == with_store.code == 0
+    facts = tmp_path / "here" / "sweep-q" / "environment.json"
+    facts.write_text(facts.read_text().replace('"expected": 1', '"expected": 3'))
+    partly = mcf("status", "--out", "here")
+    assert partly.code == 1 and "1 done, 0 failed, 2 missing" in partly.out

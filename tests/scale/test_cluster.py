@@ -156,4 +156,4 @@ for missing in (False, True):
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     first, second = said.splitlines()
     assert first.startswith("McfError no dask client: make one")
-    assert second.startswith("McfError") and "pip install 'mcf-cli[dask]'" in second
+    assert second.startswith("McfError") and "pip install '.[dask]'" in second
