@@ -59,7 +59,7 @@ def main(debug: bool) -> None:
 
 
 def run(args: list[str] | None = None) -> None:
-    """The console entry point: errors for users are one or two lines; bad usage is exit code 2, a fault on the way 1."""
+    """The console entry point: an error is one or two lines; bad usage is exit code 2, a fault on the way 1."""
     arguments = sys.argv[1:] if args is None else args
     try:
         main.main(args=arguments, prog_name="mcf")

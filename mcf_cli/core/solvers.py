@@ -135,7 +135,7 @@ class QuadraticSystem:
         return K.toarray() if sp.issparse(K) else K
 
     def solve(self, corruption: Corruption, l2: float, method: str = "auto") -> tuple[Outcome, float]:
-        """The minimiser, by Cholesky of the smaller system ("direct") or by conjugate gradients ("cg"), and its objective.
+        """The minimiser and its objective, by Cholesky of the smaller system ("direct") or conjugate gradients ("cg").
 
         Conjugate gradients stop at a relative residual of 1e-8. "auto" takes them for large sparse data, where the
         corruption itself makes the system well conditioned. Where the minimiser is not unique, the shortest one.

@@ -70,8 +70,8 @@ def trials_in(folder: Path) -> dict[str, Any] | None:
     """The numbers of trials (expected, done, failed) and their seconds that an item's environment.json has."""
     try:
         trials = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["trials"]
-        return {name: trials[name] + 0 for name in ("expected", "done", "failed", "seconds")}
-    except (OSError, ValueError, KeyError, TypeError):
+        return {name: trials.get(name, 0) + 0 for name in ("expected", "done", "failed", "seconds")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
