@@ -74,6 +74,10 @@ class Loss(ABC):
         assert self.codes is not None
         return self.codes
 
+    def scale(self, value: float) -> float:
+        """What a gradient is small against, in weights scaled by 1 / sqrt(curvature), where the objective is `value`."""
+        return 1.0
+
     def settle(self, batches: list[Batch], W: Array, b: Array) -> Any:
         """What has to be known of all blocks before each is evaluated (a shared lambda)."""
         return None

@@ -80,6 +80,13 @@ class Exponential(MarginLoss):
     def stiffness(self, G: Array) -> Array:
         return G
 
+    def scale(self, value: float) -> float:
+        """Its derivatives are as small as its value, which many classes make tiny: what is left to gain is relative.
+
+        Below 1e-20 it counts as zero: without l2 separable rows have no minimum.
+        """
+        return float(np.sqrt(np.clip(value, 1e-20, 1.0)))
+
 
 class SoftmaxLoss(MarginLoss):
     """A log sum of exponentials of s: the logistic losses. Its gradient is a softmax P."""

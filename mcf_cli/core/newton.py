@@ -19,14 +19,14 @@ def newton(
     """Minimise the objective from (W, b) by truncated Newton steps.
 
     Each step solves for its direction by conjugate gradients, preconditioned by the diagonal and only as
-    precisely as pays, with products from the table of the gradient. It stops as `lbfgs` does: no entry of the
-    gradient, in weights scaled by 1 / sqrt(curvature), exceeds tol.
+    precisely as pays, with products from the table of the gradient. It stops where no entry of the gradient, in
+    weights scaled by 1 / sqrt(curvature), exceeds tol times the scale that the loss gives it.
     """
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
     model = _Model(objective, point, fit_intercept).differentiated()
     reach, first = np.inf, model.decrement
     for n_iter in range(max_iter):
-        if model.steepest <= tol:
+        if model.steepest <= tol * objective.loss.scale(model.value):
             return Outcome(point[:-1], point[-1], n_iter, True, f"gradient below {tol:g}")
         step, expected = model.step(min(0.25, (model.decrement / first) ** 0.25), reach)
         rounding = expected <= 1e-13 * abs(model.value)
@@ -41,7 +41,7 @@ def newton(
             reach = max(reach, 3.0 * length)
         point += share * step
         model = moved
-    converged = model.steepest <= tol
+    converged = model.steepest <= tol * objective.loss.scale(model.value)
     message = f"gradient below {tol:g}" if converged else "the limit of iterations was reached"
     return Outcome(point[:-1], point[-1], max_iter, converged, message)
 
