@@ -89,7 +89,8 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     multiclass : "pairwise" (the true Jensen bound) or "shared" (looser, K times fewer tables)
     shared_lambda : one variational parameter for all examples instead of one each
     fit_intercept, max_iter, tol, warm_start : as elsewhere in scikit-learn; tol bounds the gradient in
-        weights scaled by 1 / sqrt(curvature); 1e-3 is enough for most predictions
+        weights scaled by 1 / sqrt(curvature), with the exponential loss relative to the root of the objective;
+        1e-3 is enough for most predictions
 
     Attributes
     ----------

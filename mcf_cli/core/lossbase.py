@@ -75,7 +75,7 @@ class Loss(ABC):
         return self.codes
 
     def scale(self, value: float) -> float:
-        """What a gradient is small against, in weights scaled by 1 / sqrt(curvature), where the objective is `value`."""
+        """What a gradient in weights scaled by 1 / sqrt(curvature) is small against where the objective is `value`."""
         return 1.0
 
     def settle(self, batches: list[Batch], W: Array, b: Array) -> Any:

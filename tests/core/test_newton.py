@@ -112,6 +112,17 @@ def test_a_loss_without_minimum_ends_all_the_same():
         assert np.isfinite(solution.coef).all()
 
 
+def test_an_exponential_loss_that_many_classes_make_tiny_is_minimised_all_the_same():
+    random = np.random.default_rng(3)
+    X, y = random.poisson(0.3, size=(120, 40)).astype(float), np.arange(120) % 20
+    problem = Problem(X, y, loss="exponential")
+    nearby = problem.solve(Blankout(q=0.1), 1e-6, tol=1e-3)
+    loose = problem.solve(Blankout(q=0.1), 1e-8, start=nearby, tol=1e-3)
+    tight = problem.solve(Blankout(q=0.1), 1e-8, tol=1e-9)
+    assert tight.objective < 1e-3
+    assert loose.objective == pytest.approx(tight.objective, rel=1e-3)
+
+
 def test_classes_without_rows_are_left_out():
     """A class that no row has would let the exponential loss fall to zero through the biases alone."""
     random = np.random.default_rng(3)
