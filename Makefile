@@ -38,7 +38,7 @@ data: $(VENV)/ready  ## get every data set that can be had; what cannot is repla
 quick: data  ## every item on real data with reduced grids: about ten minutes
 	$(call reproduce,quick,results/quick)
 
-reproduce-all: data  ## the whole paper at full scale, into results/: hours; the same command resumes
+reproduce-all: data  ## the whole paper at full scale, into results/: two to four hours; the same command resumes
 	$(BIN)/mcf reproduce --profile paper --jobs 0 --out results --dry-run
 	$(call reproduce,paper,results)
 
