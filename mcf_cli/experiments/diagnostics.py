@@ -44,8 +44,8 @@ def cost(params: Params, dataset: Dataset) -> list[Row]:
     """
     draw, method = draw_of(params), params["method"]
     rows = first(np.arange(len(dataset.y)), params["evaluation"]["train"], draw, "subset")
-    n_classes = len(dataset.class_names)
     problem = shared_problem(method, dataset, rows).problem
+    n_classes = problem.n_classes  # of those rows: a subset may lack some
     corruption = make_corruption(method, dataset.blocks)
     shape = (1 if n_classes == 2 else n_classes, dataset.X.shape[1])
     coef = 0.01 * generator(draw.seed, draw.dataset, draw.repeat, "weights").standard_normal(shape)
