@@ -4,18 +4,37 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-faults quick data reproduce-all report bench lint clean
+.PHONY: help install lock demo test test-wheel test-faults test-bounds quick data reproduce-all report bench docs lint hooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-$(VENV)/ready: pyproject.toml
+# Two environments in one folder: what mcf needs, then the tools to work on it. Both come from a lock file, with
+# exact versions and hashes, so that a run can be repeated to the digit.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+EXTRAS := --extra fast
+DEV_EXTRAS := $(EXTRAS) --extra dask --extra docs --extra dev
+
+$(VENV)/ready: requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit("mcf needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask,fast,dev]'
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps -e .
 	@touch $@
 
-install: $(VENV)/ready  ## create .venv with mcf and its development tools
+$(VENV)/dev-ready: requirements-dev.lock $(VENV)/ready
+	$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+install: $(VENV)/dev-ready  ## create .venv with mcf and its development tools
+
+lock: $(VENV)/ready  ## renew both lock files from the bounds in pyproject.toml
+	$(PIP) uv
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK) $(EXTRAS) -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK) $(DEV_EXTRAS) -c requirements.lock -o requirements-dev.lock pyproject.toml
+
+LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command 'make lock'
 
 # Every item with a profile into a folder, then the report, even where a trial failed: the run's exit code counts.
 define reproduce
@@ -26,11 +45,19 @@ endef
 demo: $(VENV)/ready  ## every paper item on built-in data, with the report: about two minutes
 	$(call reproduce,smoke,results/demo)
 
-test: $(VENV)/ready  ## run the test suite, two files at a time
+test: $(VENV)/dev-ready  ## run the test suite, two files at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-faults: $(VENV)/ready  ## kill, starve and damage real runs: part of `make test`, about two minutes
+test-wheel: $(VENV)/dev-ready  ## build the wheel and use it in an empty environment
+	$(BIN)/python -m pytest -m wheel tests/test_wheel.py
+
+test-faults: $(VENV)/dev-ready  ## kill, starve and damage real runs: part of `make test`, about two minutes
 	$(BIN)/python -m pytest tests/faults
+
+# Compiled anew, into a folder of its own: what is kept elsewhere does not look at bounds.
+test-bounds: $(VENV)/dev-ready  ## the core's tests with every index of the compiled loops checked: about a minute
+	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$cache $(BIN)/python -m pytest -n 2 --dist loadfile tests/core tests/baselines/test_fdrop.py
 
 data: $(VENV)/ready  ## get every data set that can be had; what cannot is replaced and marked
 	-$(BIN)/mcf data get --all
@@ -39,20 +66,25 @@ quick: data  ## every item on real data with reduced grids: about ten minutes
 	$(call reproduce,quick,results/quick)
 
 reproduce-all: data  ## the whole paper at full scale, into results/: two to four hours; the same command resumes
-	$(BIN)/mcf reproduce --profile paper --jobs 0 --out results --dry-run
 	$(call reproduce,paper,results)
 
 report: $(VENV)/ready  ## tables, figures and report of what is in results/
 	$(BIN)/mcf report --out results
 
-lint: $(VENV)/ready  ## ruff and mypy
+docs: $(VENV)/dev-ready  ## the documentation site, into docs/_build; a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
+
+lint: $(VENV)/dev-ready  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/ready  ## measure speed and memory, side by side; writes benchmarks/core.json and rivals.json
+hooks: $(VENV)/dev-ready  ## run the linters on every commit
+	$(BIN)/pre-commit install
+
+bench: $(VENV)/dev-ready  ## measure speed and memory, side by side; writes benchmarks/core.json and rivals.json
 	$(BIN)/python -m benchmarks.core
 	$(BIN)/python -m benchmarks.rivals
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

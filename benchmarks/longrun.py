@@ -12,12 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from mcf_cli.experiments.engine import Engine
-from mcf_cli.experiments.loading import load_config
+from mcf_cli.experiments.engine import Engine, run_spec
+from mcf_cli.experiments.load import load_config
 from mcf_cli.experiments.plan import Plan, make_plan
 from mcf_cli.experiments.run import progress_of, run_plan
 from mcf_cli.experiments.store import Store
-from mcf_cli.experiments.worker import run_spec
 
 LEVELS = 100
 

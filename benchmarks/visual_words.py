@@ -17,8 +17,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from mcf_cli.datasets import available, builtin, cifar10, codebook, verify, visual_words
-from mcf_cli.datasets.progress import counter
+from mcf_cli.datasets import available, builtin
+from mcf_cli.datasets.features import visual_words
+from mcf_cli.datasets.features import visual_words as codebook
+from mcf_cli.datasets.sources import cifar10
+from mcf_cli.datasets.store import verify
+from mcf_cli.progress import counter
 
 TARGET_RATIO, TARGET_MEMORY = 2.0, 2 * 2**30
 ALL, TRAIN = 60_000, 50_000
@@ -60,8 +64,8 @@ def _side_by_side(
     positions = (images.shape[1] - side + 1) ** 2
     weights = np.ascontiguousarray(table[:-1])
     patches = np.random.default_rng(0).standard_normal((positions, len(weights))).astype(np.float32)
-    for start in range(0, len(images), visual_words.CHUNK):
-        chunk = images[start : start + visual_words.CHUNK]
+    for start in range(0, len(images), visual_words.IMAGE_CHUNK):
+        chunk = images[start : start + visual_words.IMAGE_CHUNK]
         begin = time.perf_counter()
         with codebook.cores() as over_images:
             list(over_images(lambda _: _product(patches, weights), chunk))

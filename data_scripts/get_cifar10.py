@@ -1,6 +1,6 @@
 """Get and verify cifar10, as `mcf data get cifar10` does."""
 
-from mcf_cli.datasets import fetch
+from mcf_cli.datasets.store import fetch
 
 if __name__ == "__main__":
     fetch.script("cifar10")

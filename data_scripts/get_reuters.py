@@ -1,6 +1,6 @@
 """Get and verify reuters, as `mcf data get reuters` does."""
 
-from mcf_cli.datasets import fetch
+from mcf_cli.datasets.store import fetch
 
 if __name__ == "__main__":
     fetch.script("reuters")

@@ -1,3 +1,3 @@
-from mcf_cli.commands.main import run
+from mcf_cli.cli.main import run_cli
 
-run()
+run_cli()

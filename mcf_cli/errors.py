@@ -1,4 +1,17 @@
-"""The exceptions that users are meant to read."""
+"""The exceptions that users are meant to read, and the exit codes."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """The end of an error message: the closest valid word, or all of them when none is close."""
+    known = list(known)
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f"; did you mean `{close[0]}`?" if close else f"; valid here: {', '.join(known)}"
+
+
+INTERRUPTED = 130  # the exit code of a command that Ctrl-C ended, as shells have it
 
 
 class McfError(Exception):

@@ -25,12 +25,26 @@ WORDS = np.array(["ham", "spam", "eggs"])
     ],
     ids=lambda model: str(model.corruption),
 )
-@pytest.mark.parametrize("labels", [np.array(["no", "yes"]), WORDS, WORDS.astype(object), np.array([3, 7])])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["no", "yes"]),
+        WORDS,
+        WORDS.astype(object),
+        np.array([3, 7]),
+        np.array(["2024-02-29", "2025-01-01"], dtype="datetime64[D]"),
+        np.array(["2024-02-29T12:00:00.000000001", "2025-01-01"], dtype="datetime64[ns]"),
+        np.array([1, 90], dtype="timedelta64[15m]"),
+        np.array([False, True]),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
 def test_a_saved_classifier_predicts_the_same(model, labels, tmp_path):
     model.fit(X, labels[np.arange(40) % len(labels)])
     model.save(tmp_path / "model.npz")
     again = mcf_cli.load(tmp_path / "model.npz")
     assert (again.predict(X) == model.predict(X)).all()
+    assert again.classes_.dtype == (model.classes_.dtype if model.classes_.dtype != object else WORDS.dtype)
     np.testing.assert_array_equal(again.coef_, model.coef_)
     assert str(again.get_params()) == str(model.get_params()) or isinstance(model.corruption, PerFeature)
     again.fit(X, labels[np.arange(40) % len(labels)])
@@ -61,6 +75,26 @@ def test_a_truncated_or_foreign_file_is_refused_clearly(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="is not a model file of mcf"):
             mcf_cli.load(path)
+
+
+@pytest.mark.parametrize("writer", [None, "9.3.1"])
+def test_a_file_of_a_newer_version_is_called_that_and_says_what_to_do(writer, tmp_path):
+    """Whatever else it holds: here an array of a type that this version does not read."""
+    path = tmp_path / "model.npz"
+    header = {"format": "mcf-model", "version": 7} | ({"mcf": writer} if writer else {})
+    np.savez(path, header=np.array(json.dumps(header)), coef_=np.zeros(2, dtype="V8"))
+    with pytest.raises(ValueError, match="newer version of mcf") as refusal:
+        mcf_cli.load(path)
+    assert "Upgrade mcf" in str(refusal.value) and "is not a model file" not in str(refusal.value)
+    assert writer is None or writer in str(refusal.value)
+
+
+@pytest.mark.parametrize("version", [0, -1, "2", True, 1.5, None])
+def test_a_version_that_never_was_is_not_called_newer(version, tmp_path):
+    path = tmp_path / "model.npz"
+    np.savez(path, header=np.array(json.dumps({"format": "mcf-model", "version": version})))
+    with pytest.raises(ValueError, match="is not a model file of mcf"):
+        mcf_cli.load(path)
 
 
 def test_pickled_arrays_and_false_sizes_are_refused(tmp_path):

@@ -9,16 +9,106 @@ growing data set and not a new draw at every point.
 The quadratic loss needs only the moments of the copies. Up to ``MOMENT_FEATURES`` features these are
 accumulated copy by copy, so memory does not grow with M; ask for growing ``copies`` and none is drawn twice.
 Every other case stacks the copies and hands them to the core's plain solver.
+
+`SecondMoments` are the sums of a data set that decide a quadratic loss, gathered in parts so that the data need not be
+held. With C the covariance of the features, c theirs with the targets and s the variance of the targets, the mean
+quadratic loss at weights W (D x K) and the best bias is  s - 2 <W, c> + <W, C W>.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
-from mcf_cli.baselines.moments import MOMENT_FEATURES, Moments, signed_targets
-from mcf_cli.core.families import Corruption
-from mcf_cli.core.problem import Problem, Solution
+from mcf_cli.core.corruptions.base import Corruption
+from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.problem import Problem, Solution, signed_targets
+from mcf_cli.core.solvers import solve_symmetric
+
+MOMENT_FEATURES = 6000  # a D x D matrix of this size takes 288 MB
+SPARSE_ENOUGH = 0.03  # share of non-zeros up to which a sparse product beats BLAS
+BLOCK_ROWS = 4096
+
+
+def gram_matrix(X: Any) -> np.ndarray:
+    """X^T X. A sparse product wins only on really sparse data; pixels go block by block through BLAS."""
+    if not sparse.issparse(X):
+        return X.T @ X
+    if X.nnz <= SPARSE_ENOUGH * X.shape[0] * X.shape[1]:
+        return (X.T @ X).toarray()
+    blocks = (X[i : i + BLOCK_ROWS].toarray() for i in range(0, X.shape[0], BLOCK_ROWS))
+    return sum(block.T @ block for block in blocks)
+
+
+class SecondMoments:
+    """Sums over everything added so far, of dense rows about the means of the first part.
+
+    About zero the spread of what lies far from it would be lost to rounding.
+    """
+
+    def __init__(self) -> None:
+        self.parts = self.rows = 0
+        self.reference: np.ndarray | None = None
+        self.gram: Any = 0.0  # these grow into arrays with the first part
+        self.total: Any = 0.0
+        self.cross: Any = 0.0
+        self.target_total: Any = 0.0
+        self.target_squares = 0.0
+
+    def add(self, X: np.ndarray | sparse.spmatrix, targets: np.ndarray) -> None:
+        """One more part of the data: N x D features and N x K targets."""
+        if not sparse.issparse(X):
+            self.reference = X.mean(axis=0) if self.reference is None else self.reference
+            X = X - self.reference
+        self.gram += gram_matrix(X)
+        self.total += np.asarray(X.sum(axis=0)).ravel()
+        self.cross += X.T @ targets
+        self.target_total += targets.sum(axis=0)
+        self.target_squares += float(np.sum(targets**2))
+        self.rows += len(targets)
+        self.parts += 1
+
+    def centred(self) -> Centred:
+        """The covariances of what was added."""
+        mean, target_mean = self.total / self.rows, self.target_total / self.rows
+        return Centred(
+            covariance=self.gram / self.rows - np.outer(mean, mean),
+            cross=self.cross / self.rows - np.outer(mean, target_mean),
+            spread=self.target_squares / self.rows - float(np.sum(target_mean**2)),
+            mean=mean if self.reference is None else mean + self.reference,
+            target_mean=target_mean,
+        )
+
+
+class Centred:
+    """The quadratic loss as a function of the weights alone, the bias always at its best."""
+
+    def __init__(
+        self,
+        covariance: np.ndarray,
+        cross: np.ndarray,
+        spread: float,
+        mean: np.ndarray,
+        target_mean: np.ndarray,
+    ) -> None:
+        self.covariance, self.cross, self.spread = covariance, cross, spread
+        self.mean, self.target_mean = mean, target_mean
+
+    def loss_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Mean loss and its gradient at (D, K) weights."""
+        pushed = self.covariance @ weights
+        value = self.spread + float(np.sum(weights * (pushed - 2.0 * self.cross)))
+        return value, 2.0 * (pushed - self.cross)
+
+    def bias(self, weights: np.ndarray) -> np.ndarray:
+        return self.target_mean - self.mean @ weights
+
+    def ridge(self, l2: float) -> np.ndarray:
+        """The weights that minimise the loss + l2 ||W||^2; the shortest ones when l2 = 0 leaves a choice."""
+        system = self.covariance + l2 * np.eye(len(self.mean))
+        return solve_symmetric(system, self.cross)
 
 
 class Explicit:
@@ -33,11 +123,11 @@ class Explicit:
         n_classes: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.X = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=float)
+        self.X = canonical(X)
         self.y = np.asarray(y)
         self.corruption, self.loss, self.seed = corruption, loss, seed
         self.n_classes = n_classes or int(self.y.max()) + 1
-        self._moments = Moments()
+        self._moments = SecondMoments()
 
     def solve(
         self,
@@ -74,9 +164,9 @@ class Explicit:
         # Noise that acts on zeros makes a sparse matrix dense.
         return sparse.vstack(drawn, format="csr") if sparse.issparse(drawn[0]) else np.vstack(drawn)
 
-    def _moments_up_to(self, copies: int) -> Moments:
+    def _moments_up_to(self, copies: int) -> SecondMoments:
         if self._moments.parts > copies:
-            self._moments = Moments()
+            self._moments = SecondMoments()
         targets = signed_targets(self.y, self.n_classes)
         while self._moments.parts < copies:
             self._moments.add(self.copy(self._moments.parts), targets)

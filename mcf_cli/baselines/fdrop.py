@@ -26,33 +26,31 @@ A budget that outweighs every margin makes W = 0 the optimum: on MNIST 10 pixels
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from mcf_cli.core.kernels.dispatch import canonical, compiled_loop, unsigned
 from mcf_cli.core.problem import Solution
 
 BATCH = 256
+
 # The average weighs iterate t like t^AVERAGING: enough to forget the start, not so much as to keep the noise.
 AVERAGING = 8
 TINY = 1e-12  # keeps 0/0 of a feature that never occurs at 0
 FEWEST = 8  # passes before a doubling that gained nothing means anything
 
 
-@cache
-def compiled_loops() -> Any:
-    """The same sums as below, an example at a time; None without numba."""
-    try:
-        from mcf_cli.baselines import fdrop_loops
-    except ImportError:
+def compiled_worst_case(X: sparse.csr_matrix) -> Any:
+    """The same sums as below, an example at a time; None without numba, or for indices beyond its loop's."""
+    if X.indices.dtype != np.int32:
         return None
-    return fdrop_loops
+    return compiled_loop("mcf_cli.baselines.fdrop_loops", "worst_case")
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """A batch of examples, non-zeros packed to the left: (B, P) columns and values, padded with 0."""
 
     columns: np.ndarray
@@ -60,7 +58,7 @@ class Rows:
     labels: np.ndarray
 
     @classmethod
-    def of(cls, X: sparse.csr_matrix, labels: np.ndarray, rows: np.ndarray) -> Rows:
+    def of(cls, X: sparse.csr_matrix, labels: np.ndarray, rows: np.ndarray) -> BatchRows:
         starts = X.indptr[rows]
         lengths = X.indptr[rows + 1] - starts
         inside = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
@@ -96,7 +94,7 @@ def worst_deletion(contributions: np.ndarray, count: int) -> np.ndarray:
 
 
 def worst_case_loss(
-    batch: Rows, weights: np.ndarray, bias: np.ndarray, deletions: int
+    batch: BatchRows, weights: np.ndarray, bias: np.ndarray, deletions: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The loss of every example, its worst competitor (its own class when the loss is 0), and what survives.
 
@@ -119,7 +117,7 @@ def worst_case_loss(
 
 
 def loss_gradient(
-    batch: Rows, weights: np.ndarray, bias: np.ndarray, deletions: int
+    batch: BatchRows, weights: np.ndarray, bias: np.ndarray, deletions: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Mean worst-case loss over the batch and a subgradient in the (K, D) weights and the (K,) bias."""
     loss, worst, kept = worst_case_loss(batch, weights, bias, deletions)
@@ -144,9 +142,11 @@ class Fdrop:
         n_classes: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.X = sparse.csr_matrix(X, dtype=float)
-        self.y = np.asarray(y, dtype=np.intp)
+        self.X = sparse.csr_matrix(canonical(X))
+        self.y = np.asarray(y, dtype=np.int64)
         self.n_classes = n_classes or int(self.y.max()) + 1
+        if len(self.y) != self.X.shape[0] or not ((self.y >= 0) & (self.y < self.n_classes)).all():
+            raise ValueError(f"y has to hold a code from 0 to {self.n_classes - 1} for each row of X")
         self.seed = seed
 
     def solve(
@@ -190,23 +190,25 @@ class Fdrop:
         """The exact objective at ``point``: (1 or K, D + 1), weights and then the bias."""
         weights, bias = self._per_class(point)
         everyone, total = np.arange(len(self.y)), 0.0
-        if loops := compiled_loops():
+        if loop := compiled_worst_case(self.X):
             nothing = np.empty((0, 0)), np.empty(0)
-            total = loops.worst_case(*self._entries, everyone, weights, bias, deletions, 0.0, *nothing)
+            total = loop(*self._entries, everyone, weights, bias, deletions, 0.0, *nothing)
         else:
             for rows in np.array_split(everyone, -(-len(self.y) // BATCH)):
-                total += worst_case_loss(Rows.of(self.X, self.y, rows), weights, bias, deletions)[0].sum()
+                total += worst_case_loss(BatchRows.of(self.X, self.y, rows), weights, bias, deletions)[
+                    0
+                ].sum()
         return float(total / len(self.y) + l2 * np.sum(point[:, :-1] ** 2))
 
     def _gradient(self, rows: np.ndarray, point: np.ndarray, l2: float, deletions: int) -> np.ndarray:
         weights, bias = self._per_class(point)
-        if loops := compiled_loops():
+        if loop := compiled_worst_case(self.X):
             by_weights, by_bias = np.zeros_like(weights), np.zeros_like(bias)
-            loops.worst_case(
-                *self._entries, rows, weights, bias, deletions, 1.0 / len(rows), by_weights, by_bias
-            )
+            loop(*self._entries, rows, weights, bias, deletions, 1.0 / len(rows), by_weights, by_bias)
         else:
-            _, by_weights, by_bias = loss_gradient(Rows.of(self.X, self.y, rows), weights, bias, deletions)
+            _, by_weights, by_bias = loss_gradient(
+                BatchRows.of(self.X, self.y, rows), weights, bias, deletions
+            )
         gradient = np.column_stack([by_weights, by_bias])
         if len(point) == 1:
             gradient = (gradient[1:] - gradient[:1]) / 2.0
@@ -215,12 +217,12 @@ class Fdrop:
 
     @property
     def _entries(self) -> tuple[np.ndarray, ...]:
-        return self.X.indptr, self.X.indices, self.X.data, self.y
+        return unsigned(self.X.indptr), unsigned(self.X.indices), self.X.data, self.y
 
     def _per_class(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights and bias for each class; one binary row w becomes (-w/2, w/2), whose difference is w."""
         full = np.vstack([-point, point]) / 2.0 if len(point) == 1 else point
-        return np.ascontiguousarray(full[:, :-1]), full[:, -1]
+        return np.ascontiguousarray(full[:, :-1]), np.ascontiguousarray(full[:, -1])
 
     def _start(self, start: Solution | None) -> np.ndarray:
         if start is not None:

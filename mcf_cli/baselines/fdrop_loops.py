@@ -1,4 +1,4 @@
-"""FDROP's loops for numba; imported by `fdrop` alone, and only where numba is installed."""
+"""FDROP's loops for numba; loaded by `core.kernels.dispatch` alone, and only where numba is installed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba import types as nb
+
+from mcf_cli.core.kernels.dispatch import Loop
+from mcf_cli.core.kernels.loops import INDICES, INTO_MATRIX, INTO_VECTOR, MATRIX, MISFIT, NUMBERS, VECTOR
 
 
-@njit(cache=True, nogil=True)
+@njit
 def _keep_largest(top: Any, place: Any, held: int, value: float, where: int) -> int:
     """Put a value among the largest ones so far, which stand in ascending order; how many there are then."""
     if held == len(top):
@@ -28,8 +32,7 @@ def _keep_largest(top: Any, place: Any, held: int, value: float, where: int) -> 
     return held
 
 
-@njit(cache=True, nogil=True)
-def worst_case(
+def _worst_case(
     starts: Any,
     columns: Any,
     values: Any,
@@ -43,9 +46,16 @@ def worst_case(
     by_bias: Any,
 ) -> float:
     """The summed worst-case loss of some rows; `share` times its subgradient is added to the last two arguments."""
-    total = 0.0
-    top, place = np.empty(deletions), np.empty(deletions, dtype=np.int64)
+    n_rows, n_classes = len(labels), len(weights)
+    if len(starts) != n_rows + 1 or starts[n_rows] > len(columns) or len(columns) != len(values):
+        raise ValueError(MISFIT)
+    misfit = by_weights.shape != weights.shape or len(by_bias) != n_classes
+    if len(bias) != n_classes or (share != 0.0 and misfit):
+        raise ValueError(MISFIT)
+    total, top, place = 0.0, np.empty(deletions), np.empty(deletions, dtype=np.int64)
     for n in rows:
+        if not (0 <= n < n_rows and 0 <= labels[n] < n_classes):
+            raise ValueError(MISFIT)
         first, last, y = starts[n], starts[n + 1], labels[n]
         loss, worst = 0.0, y
         for k in range(len(weights)):
@@ -82,3 +92,10 @@ def worst_case(
         by_bias[worst] += share
         by_bias[y] -= share
     return total
+
+
+_ENTRIES = (INDICES, INDICES, VECTOR, NUMBERS)  # of all examples, and their labels
+_POINT = (MATRIX, VECTOR)
+worst_case = Loop(
+    _worst_case, (*_ENTRIES, NUMBERS, *_POINT, nb.int64, nb.float64, INTO_MATRIX, INTO_VECTOR), nogil=True
+)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mcf_cli.core.corruptions import Poisson, resolve
-from mcf_cli.core.families import Array, Corruption
+from mcf_cli.core.corruptions.base import Array, Corruption
+from mcf_cli.core.corruptions.elementwise import Poisson
+from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities
 from mcf_cli.core.problem import Problem, Solution, codes_of
 
@@ -41,6 +44,14 @@ class _MCFModel(BaseEstimator):
         self.coef_, self.intercept_ = solution.coef, solution.intercept
         self.objective_, self.n_iter_ = solution.objective, solution.n_iter
         self.converged_, self.message_ = solution.converged, solution.message
+        if not self.converged_:
+            raised = "l2" if getattr(self, "loss", "quadratic") == "quadratic" else "max_iter, tol or l2"
+            warnings.warn(
+                f"the fit did not converge ({self.message_}; {self.n_iter_} iterations): raise {raised}, or bring the "
+                "columns of X to one scale",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _linear(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -48,8 +59,14 @@ class _MCFModel(BaseEstimator):
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one .npz file, which `mcf_cli.load` reads back; no pickle.
+        """Write the fitted model to one .npz file, which `mcf_cli.load` reads back; nothing is pickled.
 
+        Parameters
+        ----------
+        path : the file; it appears whole or not at all
+
+        Examples
+        --------
         >>> import tempfile
         >>> from mcf_cli import MCFRegressor, load
         >>> model = MCFRegressor(corruption="poisson").fit([[0.0], [2.0]], [0.0, 2.0])
@@ -58,10 +75,10 @@ class _MCFModel(BaseEstimator):
         ...     load(f"{folder}/model.npz")
         MCFRegressor(corruption='poisson')
         """
-        from mcf_cli.persistence import save
+        from mcf_cli.core.model_file import save_model_file
 
         check_is_fitted(self)
-        save(self, path)
+        save_model_file(self, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -88,14 +105,17 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     surrogate : "jensen", "variational" or "quadratic": what stands in for the expected logistic loss
     multiclass : "pairwise" (the true Jensen bound) or "shared" (looser, K times fewer tables)
     shared_lambda : one variational parameter for all examples instead of one each
-    fit_intercept, max_iter, tol, warm_start : as elsewhere in scikit-learn; tol bounds the gradient in
-        weights scaled by 1 / sqrt(curvature), with the exponential loss relative to the root of the objective;
-        1e-3 is enough for most predictions
+    fit_intercept, max_iter, warm_start : as elsewhere in scikit-learn
+    tol : the fit ends where no weight, changed alone, could lower the objective by more than tol^2 / 2 (with the
+        exponential loss: of the objective), whichever solver it takes; 1e-3 is enough for most predictions. A fit
+        that does not get there raises a ConvergenceWarning
 
     Attributes
     ----------
-    coef_ : (1, D) for two classes, else (K, D);  intercept_ ;  classes_
-    objective_ : mean loss + l2 ||w||^2 at the solution;  n_iter_ ;  converged_ ;  message_
+    coef_ : (1, D) for two classes, else (K, D)
+    intercept_, classes_ : one bias for two classes, else K; the labels in order
+    objective_ : mean loss + l2 ||w||^2 at the solution
+    n_iter_, converged_, message_ : how the solver ended
 
     Examples
     --------
@@ -132,7 +152,16 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         self.warm_start = warm_start
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to X (dense or sparse; sparse stays sparse) and labels y."""
+        """Fit to rows and labels.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows (dense or sparse; sparse stays sparse), their labels and, if any, their weights
+
+        Returns
+        -------
+        self
+        """
         X, y, sample_weight = self._checked_input(X, y, sample_weight)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -166,12 +195,30 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         )
 
     def decision_function(self, X: Any) -> Array:
-        """w.x + b: (N,) for two classes, else (N, K)."""
+        """The scores w.x + b of the clean rows.
+
+        Parameters
+        ----------
+        X : rows, dense or sparse
+
+        Returns
+        -------
+        (N,) for two classes, else (N, K)
+        """
         scores = self._linear(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:
-        """The class with the largest score on the clean input."""
+        """The class with the largest score on the clean row.
+
+        Parameters
+        ----------
+        X : rows, dense or sparse
+
+        Returns
+        -------
+        (N,) labels
+        """
         codes = codes_of(self._linear(X))
         return self.classes_[codes]
 
@@ -186,10 +233,21 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     ) -> Array:
         """Class probabilities of x, or with marginalize=True their mean over the corruption, E[p(y | x~)].
 
-        method: "exact" (the uncorrupted model, Gaussian corruption of two classes, and few corrupted entries),
-        "bound" (the paper's lower bound, Eq. bayes_net, normalised), "sample" (n_samples corrupted copies, seeded
-        by random_state), or "auto": exact where it can be, else sampled.
+        Parameters
+        ----------
+        X : rows, dense or sparse
+        marginalize : average over the corruption
+        method : "exact" (the uncorrupted model, Gaussian corruption of two classes, and few corrupted entries),
+            "bound" (the paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": exact where
+            possible, else sampled
+        n_samples, random_state : corrupted copies of a sample, and its seed
 
+        Returns
+        -------
+        (N, K) probabilities, columns in the order of `classes_`
+
+        Examples
+        --------
         >>> from mcf_cli import Dropout, MCFClassifier
         >>> X, y = [[3.0, 0.0], [2.0, 1.0], [1.0, 2.0], [0.0, 3.0]], ["a", "a", "b", "b"]
         >>> model = MCFClassifier(corruption=Dropout(q=0.5), l2=0.01).fit(X, y)
@@ -201,17 +259,27 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         scores = self._linear(X)
         if not marginalize:
             return plain_probabilities(scores)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         corruption = resolve(self.corruption)
         corruption.check_data(X)
-        X = sp.csr_matrix(X) if sp.issparse(X) else X
         return marginal_probabilities(
             X, self.coef_, self.intercept_, corruption, method, n_samples, random_state
         )
 
     def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
-        """Share of examples that the model without them gets wrong; quadratic loss only, "exact" or "paper".
+        """The leave-one-out error of the quadratic loss; needs no `fit`.
 
+        Parameters
+        ----------
+        X, y : rows and labels
+        method : "exact" (equals refitting) or "paper" (the paper's formula)
+
+        Returns
+        -------
+        the share of rows that the model without them gets wrong
+
+        Examples
+        --------
         >>> from sklearn.datasets import load_iris
         >>> from mcf_cli import Blankout, MCFClassifier
         >>> X, y = load_iris(return_X_y=True)
@@ -228,6 +296,19 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
 class MCFRegressor(RegressorMixin, _MCFModel):
     """Least squares under corruption of the features, in closed form (Eq. optimal_w_lls).
 
+    Parameters
+    ----------
+    corruption : a corruption, its name, or None for ridge regression
+    l2 : the objective is the mean loss + l2 ||w||^2; the bias is neither corrupted nor regularised
+    fit_intercept : whether there is a bias
+
+    Attributes
+    ----------
+    coef_, intercept_ : (D,) and a number, or (targets, D) and (targets,) for several columns of targets
+    objective_, n_iter_, converged_, message_ : as of `MCFClassifier`
+
+    Examples
+    --------
     >>> from mcf_cli import MCFRegressor, Gaussian
     >>> MCFRegressor(corruption=Gaussian(sigma=1.0)).fit([[0.0], [2.0]], [0.0, 2.0]).coef_
     array([0.5])
@@ -241,7 +322,16 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         self.fit_intercept = fit_intercept
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to X (dense or sparse) and targets y, one or several columns."""
+        """Fit to rows and targets.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows (dense or sparse), one or several columns of targets and, if any, weights
+
+        Returns
+        -------
+        self
+        """
         X, y, sample_weight = self._checked_input(X, y, sample_weight, multi_output=True)
         y = np.asarray(y, dtype=float)
         problem = self._problem(X, y, sample_weight)
@@ -256,12 +346,32 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         )
 
     def predict(self, X: Any) -> Array:
-        """w.x + b."""
+        """The values w.x + b of the clean rows.
+
+        Parameters
+        ----------
+        X : rows, dense or sparse
+
+        Returns
+        -------
+        (N,) or (N, targets)
+        """
         return self._linear(X)
 
     def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
-        """Mean squared leave-one-out error, "exact" or by the paper's formula ("paper").
+        """The leave-one-out error; needs no `fit`.
 
+        Parameters
+        ----------
+        X, y : rows and targets
+        method : "exact" (equals refitting) or "paper" (the paper's formula)
+
+        Returns
+        -------
+        the mean squared error of every row by the model without it
+
+        Examples
+        --------
         >>> from mcf_cli import Gaussian, MCFRegressor
         >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
         >>> [round(MCFRegressor(corruption=Gaussian(sigma=s)).loo_error(X, y), 3) for s in (0.0, 0.5, 1.0)]

@@ -11,24 +11,33 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.core.coding import CodeBook
-from mcf_cli.core.corruptions import resolve
-from mcf_cli.core.design import Design, structure
-from mcf_cli.core.families import Array, Corruption, Identity, column_sums
-from mcf_cli.core.leave_one_out import leave_one_out
-from mcf_cli.core.lossbase import Batch, Loss
-from mcf_cli.core.losses import PairwiseJensen, SharedJensen, make_loss
-from mcf_cli.core.newton import newton
-from mcf_cli.core.objective import Objective
-from mcf_cli.core.solvers import QuadraticSystem, lbfgs
+from mcf_cli.core.corruptions.base import Array, Corruption, column_sums
+from mcf_cli.core.corruptions.elementwise import Identity
+from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.design.blocks import Design, structure
+from mcf_cli.core.design.coding import CodeBook
+from mcf_cli.core.design.objective import Objective
+from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.losses import make_loss
+from mcf_cli.core.losses.base import Batch, Loss
+from mcf_cli.core.losses.margin import PairwiseJensen, SharedJensen
+from mcf_cli.core.solvers import chosen_solver
+from mcf_cli.core.solvers.lbfgs import lbfgs
+from mcf_cli.core.solvers.least_squares import QuadraticSystem
+from mcf_cli.core.solvers.leave_one_out import leave_one_out
+from mcf_cli.core.solvers.newton import newton
+from mcf_cli.core.solvers.normal_equations import brought_near
 
-_INSIDE = 1.0 - 1e-6  # how much of a corruption's domain the optimiser may use
+_LARGEST = (
+    1e100  # the fourth power of a value, and sums of them, are still numbers; beyond, fits ended at zero
+)
 
 
 def codes_of(scores: Array) -> Array:
@@ -53,6 +62,10 @@ class Solution:
         """w.x + b: N values for two classes or one target, else N x K."""
         scores = X @ self.coef.T + self.intercept
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def moved(self, reference: Array) -> Solution:
+        """The same model on rows less the reference."""
+        return replace(self, intercept=self.intercept + self.coef @ reference)
 
     def predict(self, X: Any) -> Array:
         """Class codes."""
@@ -103,7 +116,7 @@ class Problem:
             "shared_lambda": shared_lambda,
         }
         self.loss_name, self.fit_intercept = loss, fit_intercept
-        self.weights = self.sample_weight / self.sample_weight.sum()
+        self.weights = _shares(self.sample_weight)
         make_loss(loss, max(n_classes, 2), **self.options)
         self.codes = CodeBook() if codes is None else codes
         self.lifted_codes = CodeBook()
@@ -111,6 +124,7 @@ class Problem:
         self._designs: dict[Any, Design] = {}
         self._fits: set[Any] = set()  # the domains that X is known to lie in
         self._systems: dict[Any, QuadraticSystem] = {}
+        self._nears: dict[bytes, tuple[Problem, Array]] = {}
 
     def subset(self, rows: Array) -> Problem:
         """The same problem on some rows, which share the coding of the whole."""
@@ -145,29 +159,27 @@ class Problem:
 
         `method`: "newton" or "lbfgs"; "direct" or "cg" for the quadratic loss; or "auto"."""
         corruption = self._checked(corruption)
+        near, reference = self._near(corruption)
+        if near is not self:
+            start = None if start is None else start.moved(reference)
+            return near.solve(corruption, l2, start, max_iter, tol, method).moved(-reference)
         if self.loss_name == "quadratic":
-            outcome, value = self._system(corruption).solve(corruption, _checked_l2(l2), method)
+            method = chosen_solver(method, self.loss_name, second_derivatives=True)
+            outcome = self._system(corruption).solve(corruption, _checked_l2(l2), method)
         else:
             objective = self._objective(corruption, l2)
             W, b = np.zeros(objective.shape), np.zeros(objective.shape[1])
             if start is not None and objective.value(start.coef.T, start.intercept) < objective.value(W, b):
                 W, b = start.coef.T, start.intercept
-            limit = self._weight_limit(corruption, objective.loss)
-            smooth = objective.has_hessian and not np.isfinite(limit).any()
-            if method == "newton" and not smooth:
-                raise ValueError(
-                    "method='newton' needs a loss and corruption with a second derivative: use 'lbfgs'"
-                )
-            if smooth and method in ("auto", "newton"):
+            if chosen_solver(method, self.loss_name, objective.has_hessian) == "newton":
                 outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol)
             else:
-                scale = self._weight_scale(corruption, l2)
-                outcome = lbfgs(objective, W, b, self.fit_intercept, limit, max_iter, tol, scale)
+                moments = second_moments(self.X, corruption, self.weights)
+                outcome = lbfgs(objective, W, b, self.fit_intercept, moments, max_iter, tol)
             if self.n_classes > 2:  # a shift of all biases changes nothing
                 outcome = replace(outcome, b=outcome.b - outcome.b.mean())
-            value = objective.loss_gradient(outcome.W, outcome.b)[0]
-        how = outcome.n_iter, outcome.converged, outcome.message
-        return Solution(outcome.W.T, outcome.b, value, *how, self.labels)
+        how = outcome.value, outcome.n_iter, outcome.converged, outcome.message
+        return Solution(outcome.W.T, outcome.b, *how, self.labels)
 
     def loss_gradient(
         self, corruption: Corruption | str | None, l2: float, coef: Array, intercept: Array
@@ -226,7 +238,7 @@ class Problem:
             for block in self._designs[key].blocks(corruption)
         ]
         means = self._class_means(corruption) if loss.uses_class_means else None
-        return Objective(loss, batches, l2, means, self.X.shape[1])
+        return Objective(loss, batches, l2, means, self.X.shape[1], self._limit(families))
 
     def _lifted(self) -> sp.csr_matrix:
         """X with a column for each (class, feature), y D + d: a row's entries stand in those of its class."""
@@ -238,9 +250,7 @@ class Problem:
         """-1/+1, a column a class (one for two classes), or the regression's targets."""
         if self.n_classes == 0:
             return self.y.astype(float).reshape(len(self.y), -1)
-        if self.n_classes == 2:
-            return np.where(self.y == 1, 1.0, -1.0)[:, None]
-        return np.where(self.y[:, None] == np.arange(self.n_classes), 1.0, -1.0)
+        return signed_targets(self.y, self.n_classes)
 
     def _class_means(self, corruption: Corruption) -> Array:
         """sum_n weight_n E[x~_n] by class (D x K), and below them the weight of each class."""
@@ -250,6 +260,27 @@ class Problem:
         sums = C.T @ np.asarray(corruption.prepare(self.X).T @ member) + np.outer(offset, share)
         return np.vstack([sums, share])
 
+    def _near(self, corruption: Corruption) -> tuple[Problem, Array]:
+        """The same problem with columns far from zero brought near it, and by how much: the biases take that up.
+
+        An offset of 1e8 leaves solvers no digit of what the column has to say beside the bias. Only columns whose
+        corruption moves along with them can be moved; least squares sees to its own.
+        """
+        among = np.zeros(self.X.shape[1], dtype=bool)
+        for columns, family in corruption.split(len(among)):
+            among[columns] = family.moves_along
+        if self.loss_name == "quadratic" or not self.fit_intercept or not among.any():
+            return self, np.zeros(len(among))
+        key = among.tobytes()
+        if key not in self._nears:
+            X, reference = brought_near(self.X, self.weights, among)
+            near = self if X is self.X else copy(self)
+            if near is not self:
+                near.X, near.codes, near.lifted_codes = X, CodeBook(), CodeBook()
+                near._designs, near._fits, near._nears = {}, set(), {key: (near, np.zeros(len(among)))}
+            self._nears[key] = near, reference
+        return self._nears[key]
+
     def _system(self, corruption: Corruption) -> QuadraticSystem:
         X = corruption.prepare(self.X)
         key = "as is" if X is self.X else structure(corruption, self.X.shape[1])
@@ -257,19 +288,24 @@ class Problem:
             self._systems[key] = QuadraticSystem(X, self._targets(), self.weights, self.fit_intercept)
         return self._systems[key]
 
-    def _weight_scale(self, corruption: Corruption, l2: float) -> Array:
-        """1 / sqrt(curvature) of each weight, up to a factor: E[x~^2] over the rows, a quarter of it, plus l2."""
-        X = corruption.prepare(self.X)
-        moment = column_sums(X, self.weights, power=2)
-        moment = moment + corruption.covariance_sum(X, self.weights).diagonal()
-        curvature = 0.25 * moment + 2.0 * l2
-        return 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
-
-    def _weight_limit(self, corruption: Corruption, loss: Loss) -> Array:
+    def _limit(self, families: list[tuple[Array | slice, Corruption]]) -> Array | None:
+        """What |t| has to stay below, feature by feature; None where nothing bounds it."""
         limit = np.full(self.X.shape[1], np.inf)
-        for columns, family in corruption.split(self.X.shape[1]):
+        for columns, family in families:
             limit[columns] = family.weight_limit()
-        return limit * (_INSIDE / loss.spread)
+        return limit if np.isfinite(limit).any() else None
+
+
+def signed_targets(y: Array, n_classes: int) -> Array:
+    """Class codes as -1/+1: one column for two classes, a column a class otherwise."""
+    classes = np.array([1]) if n_classes == 2 else np.arange(n_classes)
+    return np.where(y[:, None] == classes, 1.0, -1.0)
+
+
+def second_moments(X: Any, corruption: Corruption, weights: Array) -> Array:
+    """sum_n weight_n E[x~_nd^2] of each feature, or what stands for it: it scales the weights for an optimiser."""
+    X = corruption.prepare(X)
+    return column_sums(X, weights, power=2) + corruption.covariance_sum(X, weights).diagonal()
 
 
 def _checked_l2(l2: float) -> float:
@@ -278,17 +314,37 @@ def _checked_l2(l2: float) -> float:
     return l2
 
 
+def _shares(sample_weight: Array) -> Array:
+    """The weights divided by their sum. A power of two, which costs no digit, keeps the sum a number."""
+    _, exponent = np.frexp(sample_weight.max())
+    scaled = np.ldexp(sample_weight, -int(exponent))
+    return scaled / scaled.sum()
+
+
+def _check_size(values: Array, name: str) -> None:
+    """ValueError where the values are no numbers, or their squares none that differ from zero and infinity."""
+    extremes = np.array([values.min(initial=0.0), values.max(initial=0.0)])  # NaN if there is any
+    if not np.isfinite(extremes).all():
+        raise ValueError(f"{name} holds NaN or infinity; impute or drop those entries")
+    largest = np.abs(extremes).max()
+    if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
+        raise ValueError(
+            f"the largest value of {name} is {largest:.3g}, whose square cannot be computed with; multiply {name} by "
+            f"a constant that brings it between {1.0 / _LARGEST:g} and {_LARGEST:g}"
+        )
+
+
 def _checked_data(X: Any, y: Array, sample_weight: Array | None) -> tuple[Any, Array, Array]:
-    """X as CSR or a float array, y and the weights of its rows; ValueError names what does not fit."""
-    X = sp.csr_matrix(X) if sp.issparse(X) else np.asarray(X, dtype=float)
+    """X in its canonical form, y and the weights of its rows; ValueError names what does not fit."""
+    X = canonical(X)
     y = np.asarray(y)
     if X.ndim != 2 or X.shape[0] != len(y) or not len(y):
         raise ValueError(
             f"X of shape {X.shape} and y of length {len(y)} do not fit: one label a row of X is needed"
         )
-    values = X.data if sp.issparse(X) else X
-    if not np.isfinite(values).all():
-        raise ValueError("X holds NaN or infinity; impute or drop those entries")
+    _check_size(X.data if sp.issparse(X) else X, "X")
+    if y.dtype.kind == "f":
+        _check_size(y, "y")
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     if (
         weights.shape != (len(y),)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from mcf_cli.errors import McfError
 
@@ -27,6 +27,7 @@ REAL = {
     "splice": "splice",
     "mnist": "mnist",
 }
+
 BUILTIN = ("builtin-digits", "builtin-reviews", "builtin-topics", "builtin-splice", "builtin-textures")
 
 
@@ -38,16 +39,17 @@ def names() -> list[str]:
 def available(name: str) -> bool:
     """Whether `load(name)` would find its files, whole and verified."""
     if name in REAL:
-        from mcf_cli.datasets import verify
+        from mcf_cli.datasets.store import verify
 
         return any(here.form.enough for here in verify.forms_here(name))
     return name in BUILTIN
 
 
-def load(name: str, **options: Any) -> Dataset:
-    """The data set of that name, or of a user's file (a path ending in .svmlight, .csv or .npz).
+def load(name: str, *, read: Any = None, **options: Any) -> Dataset:
+    """The data set of that name, or of a user's file (a path ending in .svmlight, .csv, .tsv or .npz).
 
-    Every real data set takes `form`; by default the best form that is here is taken.
+    Every real data set takes `form`; by default the best form that is here is taken. `read` takes the place of
+    `userfile.read_examples`.
     """
     if name in REAL:
         return _load_real(name, **options)
@@ -55,28 +57,54 @@ def load(name: str, **options: Any) -> Dataset:
         from mcf_cli.datasets import builtin
 
         return _call(name, builtin.GENERATORS[name], (), options)
-    from mcf_cli.datasets import registry, userfile
+    from mcf_cli.datasets import userfile
+    from mcf_cli.datasets.store import registry
 
     if userfile.file_format(name):
-        return _call(name, userfile.load, (name,), options)
+        return _call(name, userfile.load_own, (name,), options, {} if read is None else {"read": read})
     raise McfError(
         f"no data set is called {name!r}{registry.nearest(name, names())}\n"
-        "A file of your own must end in .svmlight, .csv or .npz (.gz or .xz may follow)."
+        f"A file of your own must end in {userfile.PACKED_SUFFIXES} (.gz or .xz may follow)."
     )
 
 
 def _load_real(name: str, form: str = "auto", **options: Any) -> Dataset:
-    from mcf_cli.datasets import verify
+    from mcf_cli.datasets.store import verify
 
-    loader = importlib.import_module(f"mcf_cli.datasets.{REAL[name]}").load
+    loader = _loader(REAL[name])
     here = verify.require(name, None if form == "auto" else form)
     takes_name = "name" in inspect.signature(loader).parameters
     return _call(name, loader, (here, name) if takes_name else (here,), options)
 
 
-def _call(name: str, loader: Any, arguments: tuple, options: dict[str, Any]) -> Dataset:
-    known = list(inspect.signature(loader).parameters)[len(arguments) :]
+def _loader(source: str) -> Any:
+    """The function that loads a source: `load_mnist` of the module `mnist`."""
+    module = importlib.import_module(f"mcf_cli.datasets.sources.{source.removesuffix('_words')}")
+    return getattr(module, f"load_{source}")
+
+
+def _call(
+    name: str, loader: Any, arguments: tuple, options: dict[str, Any], own: dict[str, Any] | None = None
+) -> Dataset:
+    """Options are the user's; what a loader takes by keyword alone is not for them."""
+    parameters = list(inspect.signature(loader).parameters.values())[len(arguments) :]
+    known = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
     if unknown := [option for option in options if option not in known]:
         allowed = ", ".join(known) or "none"
         raise McfError(f"{name} has no option {', '.join(unknown)}; its options: {allowed}")
-    return loader(*arguments, **options)
+    return loader(*arguments, **_checked(name, loader, options), **(own or {}))
+
+
+def _checked(name: str, loader: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options as the loader's own type hints want them."""
+    from pydantic import TypeAdapter, ValidationError
+
+    hints = get_type_hints(loader, include_extras=True)
+    checked = {}
+    for option, value in options.items():
+        try:
+            checked[option] = TypeAdapter(hints[option]).validate_python(value)
+        except ValidationError as error:
+            expected = error.errors()[0]["msg"].replace("Input should be", "expected", 1)
+            raise McfError(f"{name}: option {option} is {value!r}: {expected}") from None
+    return checked

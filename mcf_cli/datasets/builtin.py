@@ -8,11 +8,19 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets.dataset import Dataset, fingerprint, first_rows_train, identical_groups, seeded_split
-from mcf_cli.datasets.splice import one_hot, position_names
+from mcf_cli.datasets.dataset import (
+    CountOption,
+    Dataset,
+    Rate,
+    fingerprint,
+    first_rows_train,
+    identical_groups,
+    seeded_split,
+)
+from mcf_cli.datasets.sources.splice import one_hot, position_names
 from mcf_cli.errors import McfError
 
-VERSION = 1  # raise it when a generator's output changes
+BUILTIN_VERSION = 1  # raise it when a generator's output changes
 SEED = 2013
 
 
@@ -28,14 +36,19 @@ def digits() -> Dataset:
         y=bunch.target.astype(np.int64),
         class_names=tuple("0123456789"),
         source="builtin",
-        sha256=fingerprint("builtin-digits", VERSION),
+        sha256=fingerprint("builtin-digits", BUILTIN_VERSION),
         description="Handwritten digits of 8 x 8 pixels (scikit-learn's copy of a UCI set)",
         feature_names=names,
         splits={"seeded": seeded_split(len(bunch.target))},
     )
 
 
-def reviews(n_train: int = 400, n_test: int = 800, concepts: int = 100, common: int = 300) -> Dataset:
+def reviews(
+    n_train: CountOption = 400,
+    n_test: CountOption = 800,
+    concepts: CountOption = 100,
+    common: CountOption = 300,
+) -> Dataset:
     """Two classes of short documents: bursty Zipf-law common words, and opinions with many rare synonyms.
 
     Half of the concepts lean to each class. A document holds a few of them, each said by one of its six
@@ -62,7 +75,9 @@ def reviews(n_train: int = 400, n_test: int = 800, concepts: int = 100, common: 
     )
 
 
-def topics(n_train: int = 400, n_test: int = 800, classes: int = 6, common: int = 300) -> Dataset:
+def topics(
+    n_train: CountOption = 400, n_test: CountOption = 800, classes: CountOption = 6, common: CountOption = 300
+) -> Dataset:
     """Unbalanced topics: bursty Zipf-law common words, and 50 terms a topic that stray into the others."""
     rng = np.random.default_rng([SEED, 2])
     terms, n = 50, n_train + n_test
@@ -83,7 +98,7 @@ def topics(n_train: int = 400, n_test: int = 800, classes: int = 6, common: int 
     )
 
 
-def splice(n: int = 900, symbols: int = 4, noise: float = 0.2) -> Dataset:
+def splice(n: CountOption = 900, symbols: int = 4, noise: Rate = 0.2) -> Dataset:
     """Sequences of 60 nucleotides: donor or acceptor consensus in the middle, or neither.
 
     With probability `noise` a consensus position is drawn from the background instead. One sequence in twenty
@@ -105,7 +120,7 @@ def splice(n: int = 900, symbols: int = 4, noise: float = 0.2) -> Dataset:
         y=np.concatenate([y, y[copies]]).astype(np.int64),
         class_names=("EI", "IE", "N"),
         source="builtin",
-        sha256=fingerprint("builtin-splice", VERSION, n, symbols, noise),
+        sha256=fingerprint("builtin-splice", BUILTIN_VERSION, n, symbols, noise),
         description="Generated splice junctions: sequences around consensus motifs",
         feature_names=position_names(60, alphabet),
         groups=identical_groups(sequences),
@@ -113,10 +128,10 @@ def splice(n: int = 900, symbols: int = 4, noise: float = 0.2) -> Dataset:
     )
 
 
-def textures(n_train: int = 300, n_test: int = 300, words: int = 64) -> Dataset:
+def textures(n_train: CountOption = 300, n_test: CountOption = 300, words: CountOption = 64) -> Dataset:
     """Small images of five textures in random colours, as counts of visual words in four quadrants."""
-    from mcf_cli.datasets import visual_words
-    from mcf_cli.datasets.codebook import Recipe
+    from mcf_cli.datasets.features import visual_words
+    from mcf_cli.datasets.features.visual_words import Recipe
 
     images, y = texture_images(n_train + n_test)
     split = first_rows_train(n_train, n_test)
@@ -127,7 +142,9 @@ def textures(n_train: int = 300, n_test: int = 300, words: int = 64) -> Dataset:
         y=y,
         class_names=TEXTURES,
         source="builtin",
-        sha256=fingerprint("builtin-textures", VERSION, n_train, n_test, visual_words.key_parts(recipe)),
+        sha256=fingerprint(
+            "builtin-textures", BUILTIN_VERSION, n_train, n_test, visual_words.key_parts(recipe)
+        ),
         description="Generated textures of 20 x 20 coloured pixels, counts of visual words in four quadrants",
         feature_names=visual_words.column_names(words),
         splits={"predefined": split},
@@ -213,7 +230,7 @@ def _document_set(
         y=y.astype(np.int64),
         class_names=class_names,
         source="builtin",
-        sha256=fingerprint(name, VERSION, parameters),
+        sha256=fingerprint(name, BUILTIN_VERSION, parameters),
         description=description,
         feature_names=tuple(names),
         splits={"predefined": first_rows_train(n_train, len(y) - n_train)},

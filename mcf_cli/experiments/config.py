@@ -5,16 +5,18 @@ The grid is a product within an entry and a union across entries. What the grid 
 ``select``.
 """
 
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from mcf_cli.experiments.values import (
+from mcf_cli.yamlfile import (
+    OBSERVED,
     Count,
     Counts,
     Number,
     Numbers,
     Probabilities,
+    Rates,
     Sizes,
     Strengths,
     Strict,
@@ -23,13 +25,14 @@ from mcf_cli.experiments.values import (
     words,
 )
 
-Loss = Literal["quadratic", "exponential", "logistic", "hinge"]
+LossName = Literal["quadratic", "exponential", "logistic", "hinge"]
 Surrogate = Literal["jensen", "variational", "quadratic"]
 Multiclass = Literal["pairwise", "shared"]
 Penalty = Literal["l2", "l1"]
 CorruptionName = Literal[
     "none", "blankout", "dropout", "gaussian", "laplace", "poisson", "bitswap", "multinomial", "fdrop"
 ]
+TaskName = Literal["classification", "regression"]
 Profile = Literal["smoke", "quick", "paper"]
 PROFILES: tuple[str, ...] = get_args(Profile)
 
@@ -43,28 +46,35 @@ LEVEL_OF = {
     "laplace": "scale",
     "fdrop": "budget",
 }
+
 LEVELS = ("q", "sigma", "scale", "budget")
+DELETING = ("blankout", "dropout")  # the corruptions whose q is a rate of deletion
 BIASED = ("dropout", "bitswap", "multinomial")
 NO_COST = {  # what the cost protocol cannot measure
     "none": "is the plain model that cost compares with; name a corruption",
     "multinomial": "corrupts whole blocks, and cost sums feature by feature",
 }
 DEFAULT_L2 = [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
-
-
-Losses = words(Loss)
-Corruptions = Annotated[
-    words(CorruptionName), BeforeValidator(lambda value: "none" if value is None else value)
-]
-Surrogates = words(Surrogate)
-MulticlassForms = words(Multiclass)
-Penalties = words(Penalty)
+if TYPE_CHECKING:  # what a field holds once it is valid, however it was written
+    Losses = list[LossName]
+    Corruptions = list[CorruptionName]
+    Surrogates = list[Surrogate]
+    MulticlassForms = list[Multiclass]
+    Penalties = list[Penalty]
+else:
+    Losses = words(LossName)
+    Corruptions = Annotated[
+        words(CorruptionName), BeforeValidator(lambda value: "none" if value is None else value)
+    ]
+    Surrogates = words(Surrogate)
+    MulticlassForms = words(Multiclass)
+    Penalties = words(Penalty)
 
 
 class Levels(Strict):
     """The strengths of the corruptions, each a value, a list or a range."""
 
-    q: Probabilities | None = None
+    q: Rates | None = Field(None, description="or `observed`: how often each column is missing")
     sigma: Strengths | None = None
     scale: Strengths | None = None
     budget: Counts | None = Field(None, description="features that FDROP's adversary may delete")
@@ -136,14 +146,14 @@ class Select(Levels):
     fraction: Annotated[Number, Field(gt=0, lt=1)] = Field(0.25, description="held out when `by: holdout`")
 
 
-class Rows(Strict):
+class RowLimits(Strict):
     """At most so many training and test rows, drawn by seed: how a profile makes a set smaller."""
 
     train: Count | None = None
     test: Count | None = None
 
 
-class Split(Rows):
+class TrainTest(RowLimits):
     """Train and test once: the data set's own split where it has one, else a random one."""
 
     protocol: Literal["split"] = "split"
@@ -151,24 +161,24 @@ class Split(Rows):
     train_fraction: Annotated[Number, Field(gt=0, lt=1)] = 0.75
 
 
-class CrossValidation(Rows):
+class CrossValidation(RowLimits):
     """Every row is tested once per repeat (Figure 8)."""
 
     protocol: Literal["cv"]
     folds: Annotated[int, Field(ge=2, le=100)] = 10
 
 
-class LearningCurve(Split):
+class LearningCurve(TrainTest):
     """The same test set, training sets of growing size; ``repeats`` random subsets of each (Figure 5)."""
 
-    protocol: Literal["learning-curve"]
+    protocol: Literal["learning-curve"]  # type: ignore[assignment]  # a split of another protocol
     sizes: Sizes
 
 
-class Nightmare(Split):
+class Nightmare(TrainTest):
     """Features deleted at test time; all is chosen on validation rows with the same deletion (Figure 9)."""
 
-    protocol: Literal["nightmare"]
+    protocol: Literal["nightmare"]  # type: ignore[assignment]  # a split of another protocol
     deletion: Probabilities = Field([round(0.1 * i, 12) for i in range(10)])
     validation: Annotated[Number, Field(gt=0, lt=1)] = Field(0.1, description="share of the training rows")
     refit: bool = Field(
@@ -176,10 +186,10 @@ class Nightmare(Split):
     )
 
 
-class Explicit(Split):
+class ExplicitCopies(TrainTest):
     """Copies corrupted by sampling against the marginalised limit (Figure 6)."""
 
-    protocol: Literal["explicit"]
+    protocol: Literal["explicit"]  # type: ignore[assignment]  # a split of another protocol
     copies: Sizes = Field([1, 2, 4, 8, 16, 32])
     marginalised: bool = Field(True, description="also run MCF, the limit of infinitely many copies")
 
@@ -193,23 +203,31 @@ class Bounds(Strict):
     margins: Numbers = Field([round(-5 + 0.1 * i, 12) for i in range(101)])
 
 
-class Cost(Rows):
+class Cost(RowLimits):
     """Seconds for one loss and gradient against the plain model's, coded and term by term."""
 
     protocol: Literal["cost"]
     evaluations: Count = 10
 
 
-class Loo(Rows):
+class Loo(RowLimits):
     """Leave-one-out of the quadratic loss: the paper's formula, the exact one and refitting N times."""
 
     protocol: Literal["loo"]
 
 
 Evaluation = Annotated[
-    Split | CrossValidation | LearningCurve | Nightmare | Explicit | Bounds | Cost | Loo,
+    TrainTest | CrossValidation | LearningCurve | Nightmare | ExplicitCopies | Bounds | Cost | Loo,
     Field(discriminator="protocol"),
 ]
+
+
+class Prepare(Strict):
+    """What is done to the columns first, learnt from the training rows alone."""
+
+    scale: Literal["standard", "max", "none"] = Field(
+        "none", description="mean 0 and standard deviation 1, largest absolute value 1, or as they are"
+    )
 
 
 class DataEntry(Strict):
@@ -237,8 +255,20 @@ class Paper(Strict):
 
     figure: int | None = None
     table: int | None = None
-    section: str | None = None
-    claims: list[str] = Field([])
+
+
+RETIRED = ("section", "claims")  # keys of `paper` in 1.x, which nothing read
+
+
+def without_retired(config: Any) -> Any:
+    """What a run wrote down as its config, without the keys that only 1.x knew."""
+    paper = config.get("paper") if isinstance(config, dict) else None
+    if isinstance(paper, dict):
+        for key in RETIRED:
+            paper.pop(key, None)
+        if not paper:
+            del config["paper"]
+    return config
 
 
 class Fit(Strict):
@@ -254,16 +284,28 @@ class Config(Strict):
     item: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     title: str = ""
     paper: Paper | None = None
+    task: TaskName | None = Field(
+        None, description="of your own files: classes or numbers to predict; classes, unless they cannot be"
+    )
     datasets: Annotated[list[Datum], Field(max_length=100)] = Field([])
     seed: Annotated[int, BeforeValidator(no_bool), Field(ge=0, lt=2**63)] = 2013
     grid: Annotated[list[GridEntry], Field(max_length=100)] = Field([])
     select: Select = Select()
-    evaluation: Evaluation = Split()
+    evaluation: Evaluation = TrainTest()
     fit: Fit = Fit()
+    prepare: Prepare | None = None
+    final: Literal["train", "all"] | None = Field(
+        None, description="the rows that the model of `mcf train` is fitted to in the end; default: train"
+    )
     repeats: Annotated[Count, Field(le=10_000)] = 1
     profiles: dict[Profile, dict[str, Any]] = Field(
         default_factory=dict, description="what each profile overrides"
     )
+
+    @property
+    def scale(self) -> str:
+        """How the columns are scaled: standard, max or none."""
+        return self.prepare.scale if self.prepare else "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -277,6 +319,8 @@ class Config(Strict):
     @model_validator(mode="after")
     def _complete(self) -> "Config":
         if isinstance(self.evaluation, Bounds):
+            if self.prepare is not None:
+                raise impossible("the bounds protocol uses no data", "prepare")
             return self
         if not self.datasets:
             raise impossible("needs at least one data set", "datasets")
@@ -290,6 +334,8 @@ class Config(Strict):
         """Refuse methods that the evaluation, or a selection of the item or of a data set, cannot take."""
         self._check_levels(index, entry, select)
         protocol = self.evaluation.protocol
+        if self.task == "regression":
+            self._check_regression(index, entry)
         if "hinge" in entry.loss and not any(entry.l2 or select.l2):
             place = ("select", "l2") if entry.l2 is None else ("grid", index, "l2")
             raise impossible("the hinge loss needs an l2 above 0", *place)
@@ -307,9 +353,20 @@ class Config(Strict):
             raise impossible("explicit copies need a corruption to sample from", "grid", index, "corruption")
         if protocol == "cost" and "hinge" in entry.loss:
             raise impossible("cost compares marginalised gradients; hinge has none", "grid", index, "loss")
+        if protocol == "cost" and entry.q == [OBSERVED]:
+            raise impossible("cost is measured at one q for all columns, not `observed`", "grid", index, "q")
         for corruption, reason in NO_COST.items():
             if protocol == "cost" and corruption in entry.corruption:
                 raise impossible(f"{corruption} {reason}", "grid", index, "corruption")
+
+    def _check_regression(self, index: int, entry: GridEntry) -> None:
+        if set(entry.loss) != {"quadratic"}:
+            raise impossible("regression is least squares: its loss is quadratic", "grid", index, "loss")
+        if "l1" in entry.penalty:
+            raise impossible("regression has the l2 penalty only", "grid", index, "penalty")
+        if self.evaluation.protocol != "split":
+            message = "`mcf train` alone fits regressions, and it uses the split protocol"
+            raise impossible(message, "evaluation", "protocol")
 
     def _check_levels(self, index: int, entry: GridEntry, select: Select) -> None:
         protocol = self.evaluation.protocol

@@ -1,6 +1,7 @@
 """Running trials: in this process, in worker processes, or on a dask cluster. The records are the same.
 
 Each engine takes specs and yields records as they finish, in any order. Closing the generator stops the work.
+Inside a worker `run_spec` turns one small spec into one record, whatever happens in between.
 """
 
 import contextlib
@@ -12,13 +13,67 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
+from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.errors import McfError, RunError
 from mcf_cli.experiments.store import Record
-from mcf_cli.experiments.worker import Spec, reason_of, run_spec
+from mcf_cli.experiments.trial import canonical_json
+
+Spec = dict[str, Any]
+
+# A dask worker may have several threads; the caches and the BLAS limit belong to the process.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def run_spec(spec: Spec) -> Record:
+    """Run one trial on one BLAS thread; an exception becomes a failed record with its reason."""
+    from threadpoolctl import threadpool_limits
+
+    with _ONE_AT_A_TIME, threadpool_limits(1):
+        start = time.perf_counter()
+        record: Record = {"key": spec["key"], "params": spec["params"], "status": "ok"}
+        try:
+            rows = _evaluate(spec["params"], spec["data"])
+            canonical_json(rows)  # refuses NaN and infinity, which mean that something went wrong
+            record["rows"] = rows
+        except Exception as error:
+            record |= {"status": "failed", "reason": reason_of(error)}
+        return record | {"seconds": round(time.perf_counter() - start, 4)}
+
+
+def reason_of(error: BaseException) -> str:
+    """One line for the record, the status table and the rows."""
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _evaluate(params: dict[str, Any], data: dict[str, Any]) -> list[dict[str, Any]]:
+    from mcf_cli.experiments import evaluate
+
+    if params["protocol"] == "bounds":
+        return evaluate.bounds(params)
+    protocols = {
+        "cv": evaluate.cross_validation,
+        "nightmare": evaluate.nightmare,
+        "cost": evaluate.cost,
+        "loo": evaluate.leave_one_out_trial,
+    }
+    return protocols.get(params["protocol"], evaluate.split)(params, _verified(params, data))
+
+
+def _verified(params: dict[str, Any], data: dict[str, Any]) -> Dataset:
+    """The data set by name, and a check that this machine's copy is the one the trial was planned for."""
+    from mcf_cli.experiments.trial import data_of
+
+    dataset = data_of(data)
+    if dataset.sha256 != params["data_sha256"]:
+        raise ValueError(
+            f"this worker's {data['name']} differs from the planner's (sha256 {dataset.sha256[:12]}...)"
+        )
+    return dataset
+
 
 EngineName = Literal["serial", "processes", "dask"]
 DIED = "the worker process died while running this trial: killed, or out of memory"
@@ -36,22 +91,32 @@ class Engine:
         """Records in the order in which they finish."""
         if not specs:
             return iter(())
+        jobs = self.no_more_than(len(specs)).jobs
         if self.name == "dask":
-            return _run_dask(specs, self.jobs, self.scheduler)
+            return _run_dask(specs, jobs, self.scheduler)
         if self.name == "processes" and self.jobs > 1:
-            return _run_processes(specs, self.jobs)
+            return _run_processes(specs, jobs)
         return map(run_spec, specs)
+
+    def suited(self, protocol: str, trials: int) -> "Engine":
+        """With no more workers than trials; times are taken one by one, with nothing beside them."""
+        return Engine() if protocol == "cost" else self.no_more_than(trials)
+
+    def no_more_than(self, trials: int) -> "Engine":
+        """With no more workers than trials. Of processes there are two: one would be this one, and must not die."""
+        fewest = 2 if self.name == "processes" else 1
+        return replace(self, jobs=min(self.jobs, max(fewest, trials)))
 
 
 def make_engine(name: str | None, jobs: int, scheduler: str | None) -> Engine:
     """Flags to an engine: several jobs mean processes, a scheduler means dask; 0 jobs means all cores."""
     if scheduler and name not in (None, "dask"):
-        raise McfError(f"--scheduler belongs to --engine dask, not to {name}.")
+        raise McfError(f"--scheduler works with --engine dask only, not with {name}.")
     if jobs < 0:
         raise McfError(f"--jobs {jobs}: expected a number of workers, or 0 for one per core.")
     count = jobs or available_cores()
     chosen = name or ("dask" if scheduler else "processes" if count > 1 else "serial")
-    return Engine(chosen, count, scheduler)
+    return Engine(cast(EngineName, chosen), count, scheduler)
 
 
 def available_cores() -> int:
@@ -84,9 +149,10 @@ def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:
 
     # joblib replaces a worker that has grown; its trials are taken over, and nobody has to be warned.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
-    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
+    begin = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1, **begin):
         records = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
-            delayed(_run_in_pool)(spec, os.getpid()) for spec in specs
+            delayed(run_spec)(spec) for spec in specs
         )
         try:
             yield from records
@@ -98,16 +164,12 @@ def _pool(specs: list[Spec], jobs: int) -> Iterator[Record]:
             raise
 
 
-def _run_in_pool(spec: Spec, parent: int) -> Record:
-    """Ctrl-C reaches the whole process group; what is to happen then is the parent's business."""
+def _begin_worker(parent: int) -> None:
+    """Before its first trial, for there may be none: a worker whose parent is killed ends.
+
+    Ctrl-C reaches the whole process group; what is to happen then is the parent's business.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with(parent)
-    return run_spec(spec)
-
-
-@lru_cache(maxsize=1)
-def _end_with(parent: int) -> None:
-    """A parent that is killed cannot stop its workers: they notice, and work for nobody no longer."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -120,7 +182,7 @@ def _end_with(parent: int) -> None:
 def _kill_pool() -> None:
     from joblib.externals.loky import get_reusable_executor
 
-    get_reusable_executor().shutdown(wait=False, kill_workers=True)
+    get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
 
 
 def _pool_died() -> type[Exception]:
@@ -158,7 +220,8 @@ def _record_of(future: Any, spec: Spec) -> Record:
     except _SCHEDULER_LOST:
         pass  # it died between the answer and its fetching
     raise RunError(
-        "the dask scheduler went away. What is finished is kept: start it again, then give the same command."
+        "the connection to the dask scheduler was lost. Finished trials are kept: start it again, then repeat the "
+        "command."
     )
 
 

@@ -2,48 +2,58 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
-import numpy as np
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from mcf_cli import datasets
 from mcf_cli.datasets.dataset import Dataset
-from mcf_cli.datasets.registry import nearest
-from mcf_cli.errors import McfError
-from mcf_cli.experiments.collecting import collector_paused
-from mcf_cli.experiments.config import LEVEL_OF, Config, DataEntry, GridEntry, Select
-from mcf_cli.experiments.loading import LoadedConfig
-from mcf_cli.experiments.splits import RANDOM, Draw, train_test
-from mcf_cli.experiments.trials import Repeated, Trial
+from mcf_cli.datasets.splits import RANDOM, Draw, train_test
+from mcf_cli.datasets.store import registry
+from mcf_cli.errors import McfError, RunError, nearest
+from mcf_cli.experiments.config import (
+    DELETING,
+    LEVEL_OF,
+    Bounds,
+    Config,
+    DataEntry,
+    GridEntry,
+    Select,
+    TrainTest,
+    without_retired,
+)
+from mcf_cli.experiments.learners import notices_about
+from mcf_cli.experiments.load import LoadedConfig
+from mcf_cli.experiments.store import PLAN_FORMAT
+from mcf_cli.experiments.trial import (
+    IN_CHUNKS,
+    RAISE,
+    DataFacts,
+    Trial,
+    data_of,
+    facts_of,
+    needs_memory,
+    reference_to,
+    too_large,
+)
+from mcf_cli.yamlfile import OBSERVED
 
 # Evaluation keys that a trial holds one value of, and so does not hold as a list.
 SPREAD = {"sizes", "copies", "marginalised", "q", "lambdas"}
+MAX_TRIALS = 1_000_000  # a plan of so many takes some 3 GB, its records 8
+NOT_CENTRED = {"poisson": "values of 0 or more", "bitswap": "values 0 and 1", "multinomial": "one-hot blocks"}
+
+
+class DataMissing(RunError):
+    """A data set is not on this machine, and nothing may stand in for it."""
 
 
 @dataclass(frozen=True)
-class DataFacts:
-    """What planning needs to know of a data set once its rows are let go."""
-
-    name: str
-    source: str
-    sha256: str
-    notes: tuple[str, ...]
-    description: str
-    shape: tuple[int, int]
-    n_classes: int
-    smallest: float
-    binary: bool
-    blocks: int | None
-    splits: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Part:
+class PlannedData:
     """One data set of a plan, and all that its trials are made of besides the config."""
 
     facts: DataFacts
@@ -52,11 +62,11 @@ class Part:
     select: Select
 
     def to_dict(self) -> dict[str, Any]:
-        select = self.select.model_dump(mode="json")
-        return {**asdict(replace(self, select=None)), "select": select}
+        parts = {"facts": asdict(self.facts), "reference": self.reference, "variants": self.variants}
+        return {**parts, "select": self.select.model_dump(mode="json")}
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> "Part":
+    def from_dict(cls, plain: dict[str, Any]) -> "PlannedData":
         facts, select = DataFacts(**plain["facts"]), Select.model_validate(plain["select"])
         return cls(facts, plain["reference"], plain["variants"], select)
 
@@ -66,7 +76,7 @@ class Plan:
     """The trials in config order, the data they use, and what the user should be told."""
 
     config: Config
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PlannedData] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     profile: str | None = None
 
@@ -77,49 +87,62 @@ class Plan:
     @cached_property
     def trials(self) -> list[Trial]:
         """Every trial once, though two grid entries may ask for it."""
-        if self.config.evaluation.protocol == "bounds":
-            return list(_bounds_trials(self.config))
+        if isinstance(self.config.evaluation, Bounds):
+            return list(_bounds_trials(self.config.evaluation))
         trials: dict[str, Trial] = {}
-        with collector_paused():
-            for part in self.parts:
-                for trial in _trials_on(self.config, part):
-                    trials.setdefault(trial.key, trial)
+        for part in self.parts:
+            for trial in _trials_on(self.config, part):
+                trials.setdefault(trial.key, trial)
         return list(trials.values())
 
     def to_json(self) -> str:
         """Everything that the trials follow from, so that results can be shown without config file and data."""
         config = self.config.model_dump(mode="json", by_alias=True)
         parts = [part.to_dict() for part in self.parts]
-        return json.dumps(
-            {"config": config, "parts": parts, "notices": self.notices, "profile": self.profile}
-        )
+        plain = {"format": PLAN_FORMAT, "config": config, "parts": parts, "notices": self.notices}
+        return json.dumps({**plain, "profile": self.profile})
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
         plain = json.loads(text)
-        config = Config.model_validate(plain["config"])
-        return cls(
-            config, [Part.from_dict(part) for part in plain["parts"]], plain["notices"], plain["profile"]
-        )
+        config = Config.model_validate(without_retired(plain["config"]))
+        parts = [PlannedData.from_dict(part) for part in plain["parts"]]
+        return cls(config, parts, plain["notices"], plain["profile"])
 
 
-def make_plan(loaded: LoadedConfig) -> Plan:
-    """Resolve the data sets, refuse what cannot work on them, and expand the grid."""
+def make_plan(loaded: LoadedConfig, stand_ins: bool = True) -> Plan:
+    """Resolve the data sets, refuse what cannot work on them, and expand the grid.
+
+    Without ``stand_ins`` a data set that is missing raises DataMissing, whatever its fallback.
+    """
     config = loaded.config
     if config.evaluation.protocol == "bounds":
+        _check_count(loaded, len(config.evaluation.q) * (1 + len(config.evaluation.lambdas)))
         return Plan(config, profile=loaded.profile)
     _check_limits(loaded)
+    if not stand_ins:
+        _require_data(config)
     notices: list[str] = []
-    parts: dict[str, Part] = {}
+    parts: dict[str, PlannedData] = {}
     for index, entry in enumerate(config.datasets):
         reference, dataset = _resolve(loaded, index, entry, notices)
-        about = _facts(dataset)
+        about = facts_of(dataset)
         if about.sha256 in parts:
             continue
-        _check_data(loaded, index, about)
+        _check_data(loaded, index, about, notices)
+        notices += _idle_on_fixed_rows(config, about)
+        notices += notices_about(
+            dataset,
+            scale=config.prepare.scale if config.prepare else None,
+            corrupted=any(set(entry.corruption) - {"none"} for entry in config.grid),
+            observed=any(_observes(config, entry) for entry in config.grid),
+        )
         select = _own_selection(loaded, index, about)
-        parts[about.sha256] = Part(about, reference, _variants(loaded, dataset, notices), select)
+        if about.in_chunks:
+            _check_for_chunks(loaded, about, select)
+        parts[about.sha256] = PlannedData(about, reference, _variants(loaded, dataset, notices), select)
     plan = Plan(config, list(parts.values()), notices, loaded.profile)
+    _check_count(loaded, config.repeats * sum(_count_on(config, part) for part in plan.parts))
     if not plan.trials:
         raise loaded.error(["grid"], "`only_on` and `up_to` leave no method for this data: nothing to run")
     return plan
@@ -135,6 +158,27 @@ def _check_limits(loaded: LoadedConfig) -> None:
                 raise loaded.error(["grid", position, "only_on"], message)
         if entry.up_to is not None and loaded.config.evaluation.protocol != "learning-curve":
             raise loaded.error(["grid", position, "up_to"], "only a learning curve has sizes to limit")
+
+
+def _check_count(loaded: LoadedConfig, count: int) -> None:
+    """Counted before they are made: a grid of a few lines can ask for more trials than memory holds."""
+    if count > MAX_TRIALS:
+        message = f"asks for {count:,} trials, and a plan holds at most {MAX_TRIALS:,}: take fewer values or repeats"
+        raise loaded.error(["grid"], message)
+
+
+def _require_data(config: Config) -> None:
+    missing = [entry.name for entry in config.datasets if entry.fallback and not _is_here(entry.name)]
+    if missing:
+        gets = " ".join(dict.fromkeys(registry.entry(name).name for name in missing))
+        raise DataMissing(
+            f"{config.item} needs {', '.join(missing)}: run `mcf data get {gets}`, "
+            "or add --allow-builtin to run it on built-in data."
+        )
+
+
+def _is_here(name: str) -> bool:
+    return name not in datasets.names() or datasets.available(name)
 
 
 def _own_selection(loaded: LoadedConfig, index: int, about: DataFacts) -> Select:
@@ -158,49 +202,51 @@ def _meant_for(entry: GridEntry, about: DataFacts) -> bool:
     return entry.only_on is None or about.name in entry.only_on
 
 
+def _entries_on(config: Config, about: DataFacts) -> list[GridEntry]:
+    """The grid as far as it is meant for the data and can work on it."""
+    entries = [entry for entry in config.grid if _meant_for(entry, about)]
+    return [
+        entry.model_copy(update={"corruption": possible})
+        for entry in entries
+        if (possible := [name for name in entry.corruption if not _mismatch(name, about, config.scale)])
+    ]
+
+
 def _resolve(
     loaded: LoadedConfig, index: int, entry: DataEntry, notices: list[str]
 ) -> tuple[dict[str, Any], Dataset]:
     """The data set, or its fallback with a notice; a wrong name is an error with the nearest right one."""
     name, options = entry.name, entry.options
-    if name in datasets.names() and not datasets.available(name) and entry.fallback:
+    if entry.fallback and not _is_here(name):
         notices.append(
             f"{name} is not on this machine (mcf data get {name}): using {entry.fallback} instead."
         )
         name, options = entry.fallback, {}
+    if loaded.config.task is not None:
+        options = {**options, **_task_of(loaded, index, name)}
+    elif "task" in options:
+        raise loaded.error(["datasets", index], "`task` stands at the top of a config, for all its data sets")
     try:
-        return {"name": name, "options": options}, load_data(name, tuple(sorted(options.items())))
+        reference = reference_to(name, options, notices)
+        return reference, data_of(reference)
     except McfError as error:
         raise loaded.error(["datasets", index], str(error)) from None
 
 
-@lru_cache(maxsize=1)
-def load_data(name: str, options: tuple[tuple[str, Any], ...] = ()) -> Dataset:
-    """The last data set stays in memory: neighbouring trials and the plan itself use the same one."""
-    return datasets.load(name, **dict(options))
+def _task_of(loaded: LoadedConfig, index: int, name: str) -> dict[str, Any]:
+    """The option by which a file of the user is read for the config's task; all other sets hold classes."""
+    if name not in datasets.names():
+        return {"task": loaded.config.task}
+    if loaded.config.task == "regression":
+        message = f"{name} holds classes: a regression needs a file of your own, with numbers to predict"
+        raise loaded.error(["datasets", index], message)
+    return {}
 
 
-def _facts(dataset: Dataset) -> DataFacts:
-    values = dataset.X if isinstance(dataset.X, np.ndarray) else dataset.X.data
-    smallest = float(values.min(initial=0.0))
-    return DataFacts(
-        name=dataset.name,
-        source=dataset.source,
-        sha256=dataset.sha256,
-        notes=dataset.notes,
-        description=dataset.description,
-        shape=dataset.X.shape,
-        n_classes=len(dataset.class_names),
-        smallest=smallest,
-        binary=bool(np.isin(values, (0.0, 1.0)).all()),
-        blocks=dataset.blocks,
-        splits=tuple(dataset.splits),
-    )
-
-
-def _check_data(loaded: LoadedConfig, index: int, about: DataFacts) -> None:
+def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: list[str]) -> None:
+    """Refuse what cannot work on the data; of a command's built-in grid, leave it out and say so."""
     config = loaded.config
-    if about.n_classes < 2:
+    if about.n_classes < 2 and config.task != "regression":
         raise loaded.error(["datasets", index], f"{about.name} has one class only: nothing to tell apart")
     split = getattr(config.evaluation, "split", None)
     if split not in (None, RANDOM, *about.splits):
@@ -209,14 +255,68 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts) -> None:
     for position, entry in enumerate(config.grid):
         if not _meant_for(entry, about):
             continue
+        if about.in_chunks and (key := needs_memory(entry)):
+            raise loaded.error(["grid", position, key], f"{too_large(about)}: leave it out, or {RAISE}")
         for corruption in entry.corruption:
-            if problem := _mismatch(corruption, about):
+            problem = _mismatch(corruption, about, config.scale)
+            if problem and (loaded.asked is None or corruption in loaded.asked):
                 raise loaded.error(
                     ["grid", position, "corruption"], f"{corruption} on {about.name}: {problem}"
                 )
+            if problem and not any(corruption in notice for notice in notices):
+                notices.append(f"{corruption} is left out on {about.name}: {problem}.")
+        if _observes(config, entry) and (problem := _unobservable(entry, about)):
+            raise loaded.error(["grid", position, "q"] if entry.q else ["select", "q"], problem)
 
 
-def _mismatch(corruption: str, about: DataFacts) -> str | None:
+def _check_for_chunks(loaded: LoadedConfig, about: DataFacts, select: Select) -> None:
+    """What cannot be done with rows that stay on disk is refused, but for the grid's methods."""
+    protocol = loaded.config.evaluation.protocol
+    if protocol not in IN_CHUNKS:
+        raise loaded.error(["evaluation", "protocol"], f"{too_large(about)} for `{protocol}`: {RAISE}")
+    if select.by == "loo":
+        raise loaded.error(["select", "by"], f"{too_large(about)} for leave-one-out: use cv or holdout")
+
+
+def _idle_on_fixed_rows(config: Config, about: DataFacts) -> list[str]:
+    """Settings that a reader takes to draw the test rows, and that do not where the data brings its own."""
+    evaluation = config.evaluation
+    if not isinstance(evaluation, TrainTest) or evaluation.split or not about.splits:
+        return []
+    idle = ["train_fraction"] if evaluation.train_fraction != _default(TrainTest, "train_fraction") else []
+    if evaluation.protocol == "split" and evaluation.test is None:
+        idle += ["seed"] if config.seed != _default(Config, "seed") else []
+        idle += ["repeats"] if config.repeats > 1 else []
+    if not idle:
+        return []
+    return [
+        f"{about.name} comes with its own test rows (split {about.splits[0]}), which do not depend on "
+        f"{' and '.join(idle)}: --set evaluation.split=random draws them by seed."
+    ]
+
+
+def _default(model: type[BaseModel], name: str) -> Any:
+    return model.model_fields[name].default
+
+
+def _observes(config: Config, entry: GridEntry) -> bool:
+    return (entry.q or config.select.q) == [OBSERVED] and any(
+        LEVEL_OF.get(c) == "q" for c in entry.corruption
+    )
+
+
+def _unobservable(entry: GridEntry, about: DataFacts) -> str | None:
+    for corruption in entry.corruption:
+        if LEVEL_OF.get(corruption) == "q" and corruption not in DELETING:
+            return f"`observed` is for {' and '.join(DELETING)}, not for {corruption}"
+    return (
+        None if about.missing else f"no value of {about.name} is missing, so no rate is observed: use numbers"
+    )
+
+
+def _mismatch(corruption: str, about: DataFacts, scale: str = "none") -> str | None:
+    if scale == "standard" and corruption in NOT_CENTRED:
+        return f"it needs {NOT_CENTRED[corruption]}, which standard scaling takes away: use scale max or none"
     if corruption == "poisson" and about.smallest < 0:
         return f"Poisson corruption needs values of 0 or more, and the smallest is {about.smallest:g}"
     if corruption == "bitswap" and not about.binary:
@@ -226,7 +326,7 @@ def _mismatch(corruption: str, about: DataFacts) -> str | None:
     return None
 
 
-def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
+def _trials_on(config: Config, part: PlannedData) -> Iterator[Trial]:
     """Every trial on one data set: repeats outside, so that neighbours share their training rows."""
     about, evaluation = part.facts, config.evaluation
     common = {
@@ -236,28 +336,32 @@ def _trials_on(config: Config, part: Part) -> Iterator[Trial]:
         "seed": config.seed,
         "evaluation": evaluation.model_dump(mode="json", exclude=SPREAD | {"protocol"}),
         "fit": config.fit.model_dump(mode="json"),
+        # Columns as they are need no word: trials from before there was a choice keep their keys.
+        **({} if config.scale == "none" else {"prepare": {"scale": config.scale}}),
     }
-    repeated = [
-        Repeated(
-            {
-                **common,
-                "method": method,
-                "select": _selection(
-                    part.select, entry.l2 or part.select.l2, evaluation.protocol, method["loss"], chosen
-                ),
-                **variant,
-            },
-            part.reference,
-            about.source,
+    selection = partial(_selection, part.select, evaluation.protocol)
+    cases = [
+        (
+            {**common, "method": method, "select": selection(method["loss"], entry.l2, chosen), **variant},
             chosen,
         )
-        for entry in config.grid
-        if _meant_for(entry, about)
+        for entry in _entries_on(config, about)
         for variant in part.variants
         if entry.up_to is None or variant["train_size"] <= entry.up_to
-        for method, chosen in methods(entry, part.select, about.n_classes)
+        for method, chosen in methods_of(entry, part.select, about.n_classes)
     ]
-    return (each.trial(repeat) for repeat in range(config.repeats) for each in repeated)
+    for repeat in range(config.repeats):
+        for params, chosen in cases:
+            yield Trial({**params, "repeat": repeat}, part.reference, about.source, chosen)
+
+
+def _count_on(config: Config, part: PlannedData) -> int:
+    """How many trials of one repeat `_trials_on` gives, without making them."""
+    return sum(
+        sum(1 for _ in methods_of(entry, part.select, part.facts.n_classes))
+        * sum(entry.up_to is None or variant["train_size"] <= entry.up_to for variant in part.variants)
+        for entry in _entries_on(config, part.facts)
+    )
 
 
 def _variants(loaded: LoadedConfig, dataset: Dataset, notices: list[str]) -> list[dict[str, Any]]:
@@ -280,7 +384,9 @@ def _variants(loaded: LoadedConfig, dataset: Dataset, notices: list[str]) -> lis
     return [{}]
 
 
-def methods(entry: GridEntry, select: Select, n_classes: int) -> Iterator[tuple[dict[str, Any], str | None]]:
+def methods_of(
+    entry: GridEntry, select: Select, n_classes: int
+) -> Iterator[tuple[dict[str, Any], str | None]]:
     """The methods of a grid entry, each with the name of the level to choose, if any.
 
     Keys that make no difference (a multi-class form on two classes, a surrogate of the plain model) are left
@@ -313,20 +419,23 @@ def methods(entry: GridEntry, select: Select, n_classes: int) -> Iterator[tuple[
 
 
 def _selection(
-    select: Select, l2: list[float], protocol: str, loss: str, chosen: str | None
+    select: Select, protocol: str, loss: str, own_l2: list[float] | None, chosen: str | None
 ) -> dict[str, Any]:
     """The selection that a trial makes. One l2 and no level to choose: nothing to validate."""
-    l2 = [value for value in l2 if value > 0 or loss != "hinge"]  # LinearSVC has no l2 = 0
+    l2 = [value for value in own_l2 or select.l2 if value > 0 or loss != "hinge"]  # LinearSVC has no l2 = 0
     if protocol == "nightmare":
         return {"l2": l2, "by": "deletion"}
     if protocol in ("cost", "loo") or (len(l2) == 1 and chosen is None):
         return {"l2": l2, "by": "none"}
-    how = {"cv": {"folds": select.folds}, "holdout": {"fraction": select.fraction}, "loo": {}}
+    how: dict[str, Any] = {
+        "cv": {"folds": select.folds},
+        "holdout": {"fraction": select.fraction},
+        "loo": {},
+    }
     return {"l2": l2, "by": select.by, **how[select.by]}
 
 
-def _bounds_trials(config: Config) -> Iterator[Trial]:
-    evaluation = config.evaluation
+def _bounds_trials(evaluation: Bounds) -> Iterator[Trial]:
     for q in evaluation.q:
         for lam in [None, *evaluation.lambdas]:
             params = {

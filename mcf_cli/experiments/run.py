@@ -1,25 +1,296 @@
-"""Running a plan: what is done stays, what is missing runs, every record is on disk before it is reported."""
+"""Running a plan: what is done stays, what is missing runs, every record is on disk before it is reported.
 
+Its trials and their records give tidy rows, in the order of the config, with the same bytes every time. The files
+of an item are rows.csv, the resolved config.yaml and environment.json; each is written whole or not at all.
+"""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import platform
 import statistics
-from collections.abc import Collection
-from dataclasses import dataclass, field
+import subprocess
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+import yaml
 
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.engine import Engine
-from mcf_cli.experiments.outputs import seconds_per_trial, write_outputs
+from mcf_cli.experiments.config import LEVELS, Config
+from mcf_cli.experiments.engine import Engine, available_cores
 from mcf_cli.experiments.plan import Plan
-from mcf_cli.experiments.rows import Row, build_rows
-from mcf_cli.experiments.store import Record, Store, whole
-from mcf_cli.experiments.trials import Trial
+from mcf_cli.experiments.store import Record, Store
+from mcf_cli.experiments.trial import Trial, edge_of, kind_of_trial, sample_image
+from mcf_cli.files import clear_leftovers, disk_explained, whole_file, write_text
+from mcf_cli.version import __version__
+
+ROW_COLUMNS = (
+    *("item", "dataset", "data_source", "loss", "surrogate", "multiclass", "penalty", "corruption"),
+    *("q", "sigma", "scale", "clip", "budget", "l2", "deletion", "train_size", "copies", "lam", "margin"),
+    *("repeat", "fold", "metric", "value", "n_iter", "converged", "edge", "seconds", "status", "reason"),
+)
+METHOD_COLUMNS = ("loss", "surrogate", "multiclass", "penalty", "corruption", *LEVELS, "clip")
+Row = dict[str, Any]
+
+
+def build_rows(item: str, trials: Iterable[Trial], records: Mapping[str, Record]) -> list[Row]:
+    """The rows of the expected trials that are done or failed.
+
+    Where a level is chosen, the group's rows wait until every candidate has run: a choice among the first few
+    would look like a result and not be one.
+    """
+    rows: list[Row] = []
+    for group in _groups(trials):
+        found = [records.get(trial.key) for trial in group]
+        rows += [
+            _failed_row(item, t, r)
+            for t, r in zip(group, found, strict=True)
+            if r and r["status"] == "failed"
+        ]
+        if None in found:
+            continue
+        done = [(t, r) for t, r in zip(group, found, strict=True) if r and r["status"] == "ok"]
+        for trial, record, results in _chosen(done):
+            rows += [_row(item, trial, record, result) for result in results]
+    return rows
+
+
+def rows_csv(rows: Iterable[Row]) -> str:
+    """rows.csv: floats in their shortest exact form, empty cells for what does not apply."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(ROW_COLUMNS)
+    for row in rows:
+        writer.writerow([cell_text(row.get(column)) for column in ROW_COLUMNS])
+    return text.getvalue()
+
+
+def _groups(trials: Iterable[Trial]) -> list[list[Trial]]:
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.group, []).append(trial)
+    return list(groups.values())
+
+
+def _chosen(done: list[tuple[Trial, Record]]) -> list[tuple[Trial, Record, list[Row]]]:
+    """Per cell (a deletion level or fold of the evaluation) the candidate with the lowest validation error.
+
+    Ties go to the weakest corruption: candidates are compared in ascending order of the level.
+    """
+    if not done or done[0][0].chosen_level is None:
+        return [(trial, record, record["rows"]) for trial, record in done]
+    levels = sorted(trial.level for trial, _ in done)
+    best: dict[tuple, tuple[float, Trial, Record, list[Row]]] = {}
+    for trial, record in sorted(done, key=lambda pair: pair[0].level):
+        for cell, results in _cells(record["rows"]).items():
+            error = next(row["value"] for row in results if row["metric"].startswith("validation_"))
+            if cell not in best or error < best[cell][0]:
+                best[cell] = (error, trial, record, results)
+    chosen = []
+    for _, trial, record, results in best.values():
+        edge = edge_of(trial.level, levels, str(trial.chosen_level))
+        marked = [{**row, "edge": " ".join(filter(None, [row.get("edge"), edge]))} for row in results]
+        chosen.append((trial, record, marked))
+    return chosen
+
+
+def _cells(results: list[Row]) -> dict[tuple, list[Row]]:
+    cells: dict[tuple, list[Row]] = {}
+    for row in results:
+        cells.setdefault((row.get("deletion"), row.get("fold")), []).append(row)
+    return cells
+
+
+def _row(item: str, trial: Trial, record: Record, result: Row) -> Row:
+    return {**_base(item, trial), "seconds": record["seconds"], "status": "ok", **result}
+
+
+def _failed_row(item: str, trial: Trial, record: Record) -> Row:
+    return {
+        **_base(item, trial),
+        "seconds": record["seconds"],
+        "status": "failed",
+        "reason": record["reason"],
+    }
+
+
+def _base(item: str, trial: Trial) -> Row:
+    params = trial.params
+    method = params.get("method", {})
+    row = {"item": item, "dataset": params.get("dataset"), "data_source": trial.data_source}
+    row |= {name: method[name] for name in METHOD_COLUMNS if name in method}
+    row |= {name: params[name] for name in ("repeat", "train_size") if name in params}
+    if params["protocol"] == "explicit":
+        row["copies"] = "inf" if params["copies"] is None else params["copies"]
+    return row
+
+
+def cell_text(value: Any) -> str:
+    """A cell of rows.csv."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+DIGIT = "digit.npz"  # for the samples under Figure 9
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
+
+
+def write_outputs(
+    folder: Path, plan: Plan, rows: list[Row], records: dict[str, Record], engine: Engine
+) -> None:
+    """Write what the records hold now."""
+    environment = environment_of(plan, records, engine)
+    with disk_explained(folder.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(folder)
+        write_text(folder / "rows.csv", rows_csv(rows))
+        write_text(folder / "config.yaml", config_yaml(plan.config))
+        write_text(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
+        _write_digit(folder / DIGIT, plan)
+
+
+def _write_digit(path: Path, plan: Plan) -> None:
+    """Keep one image of the data: figures are drawn without it at hand."""
+    evaluation, digit = plan.config.evaluation, None
+    if evaluation.protocol == "nightmare" and len(evaluation.deletion) > 1 and len(plan.parts) == 1:
+        digit = sample_image(plan.parts[0].reference, evaluation.model_dump(), plan.config.seed)
+    if digit is None:
+        path.unlink(missing_ok=True)
+        return
+    with whole_file(path) as part, part.open("wb") as file:
+        np.savez(file, digit=digit)
+
+
+def config_content(config: Config) -> dict[str, Any]:
+    """The resolved config, which gives the same trials when it is run again."""
+    return config.model_dump(mode="json", by_alias=True, exclude={"profiles"}, exclude_none=True)
+
+
+def config_yaml(config: Config) -> str:
+    """config.yaml."""
+    return yaml.safe_dump(config_content(config), sort_keys=False, default_flow_style=None, width=100)
+
+
+def environment_of(plan: Plan, records: dict[str, Record], engine: Engine) -> dict[str, Any]:
+    """Where the numbers come from: versions, machine, commit, data, and how much of the plan is done."""
+    expected = [records.get(trial.key) for trial in plan.trials]
+    done = [record for record in expected if record and record["status"] == "ok"]
+    return {
+        "mcf": __version__,
+        **checkout(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cores": available_cores(),
+        "engine": {"name": engine.name, "jobs": engine.jobs},
+        "profile": plan.profile,
+        "trials": {
+            "expected": len(expected),
+            "done": len(done),
+            "failed": sum(1 for record in expected if record and record["status"] == "failed"),
+            "seconds": round(sum(record["seconds"] for record in done), 3),
+        },
+        "data": [asdict(facts) for facts in plan.data],
+        "notices": plan.notices,
+    }
+
+
+SET_ASIDE = "set-aside"  # below an output folder: results that must not replace better ones
+
+
+def folder_for(out: Path, plan: Plan, complete: bool) -> tuple[Path, str]:
+    """Where the results of a plan belong, and why not in their own folder where better ones are there."""
+    folder = out / plan.config.item
+    known = _environment(folder)
+    trials = trials_in(folder)
+    was_complete = trials is not None and trials["done"] == trials["expected"] > 0
+    sources = {facts.get("name"): facts.get("source") for facts in known.get("data") or ()}
+    stand_ins = [facts.name for facts in plan.data if facts.source != "real" and facts.name not in sources]
+    if "real" in sources.values() and any(facts.source != "user" for facts in plan.data) and stand_ins:
+        why = f"{folder} holds results on real data, and {', '.join(stand_ins)} only stands in for it"
+    elif was_complete and not complete:
+        why = f"{folder} holds complete results, and these are partial"
+    else:
+        return folder, ""
+    return out / SET_ASIDE / plan.config.item, why
+
+
+def _environment(folder: Path) -> dict[str, Any]:
+    try:
+        known = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def trials_in(folder: Path) -> dict[str, Any] | None:
+    """The numbers of trials (expected, done, failed) and their seconds that an item's environment.json has."""
+    try:
+        trials = _environment(folder)["trials"]
+        return {name: trials.get(name, 0) + 0 for name in ("expected", "done", "failed", "seconds")}
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def seconds_by_kind(folder: Path) -> dict[tuple, list[float]]:
+    """What trials took when the results in the folder were made, perhaps on another machine, by data set and method."""
+    times: dict[tuple, list[float]] = {}
+    unreadable = contextlib.suppress(OSError, ValueError, KeyError, csv.Error)
+    with unreadable, (folder / "rows.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["status"] == "ok":
+                times.setdefault(kind_of_trial(row, row["dataset"]), []).append(float(row["seconds"]))
+    return times
+
+
+def checkout() -> dict[str, Any]:
+    """The commit of the checkout that this code runs from, None if it is none; ``dirty`` where code or configs differ.
+
+    A package that is installed below somebody's repository is not that repository's.
+    """
+    package = Path(__file__).resolve().parents[1]
+    top = _git(package, "rev-parse", "--show-toplevel")
+    if not top or Path(top).resolve() != package.parent or not _git(package, "ls-files", "__init__.py"):
+        return {"commit": None}
+    changed = _git(package.parent, "status", "--porcelain", "--", package.name, "configs")
+    return {"commit": _git(package, "rev-parse", "HEAD") or None, **({"dirty": True} if changed else {})}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says, nothing if it cannot; the caller may be a hook, whose variables speak of another repository."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), *arguments]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=10
+        )
+        return done.stdout.strip()
+    return ""
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
 
 ESTIMATE_FROM = 2000  # records: enough for the time left, and quickly read
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How much of a plan is in the store."""
 
     expected: int
@@ -48,21 +319,22 @@ class Progress:
 class Listener(Protocol):
     """Whoever wants to see the run as it goes."""
 
-    def started(self, progress: Progress, todo: list[Trial]) -> None: ...
+    def started(self, progress: RunProgress, todo: list[Trial]) -> None: ...
 
     def finished(self, trial: Trial, record: Record) -> None: ...
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What a run left behind."""
 
     plan: Plan
     folder: Path
-    progress: Progress
+    progress: RunProgress
     rows: list[Row]
     failures: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
+    set_aside: str = ""  # why the results are not in their own folder
 
     @property
     def ok(self) -> bool:
@@ -77,18 +349,16 @@ class Outcome:
 
 def progress_of(
     plan: Plan, records: dict[str, Record], jobs: int = 1, force: bool = False, folder: Path | None = None
-) -> Progress:
+) -> RunProgress:
     """Counts, and the time left judged by the trials that are done, else by what ``folder`` says of its run."""
     status = [None if force else records.get(trial.key, {}).get("status") for trial in plan.trials]
     todo = [trial for trial, state in zip(plan.trials, status, strict=True) if state != "ok"]
-    estimate = _estimate(todo, records.values())
-    if estimate is None and folder is not None and (each := seconds_per_trial(folder)) is not None:
-        estimate = each * len(todo)
+    estimate = _estimate(todo, records.values(), folder)
     left = None if estimate is None else estimate / max(1, min(jobs, len(todo)))
-    return Progress(len(plan.trials), status.count("ok"), status.count("failed"), left)
+    return RunProgress(len(plan.trials), status.count("ok"), status.count("failed"), left)
 
 
-def stored_outcome(out: Path, item: str) -> Outcome | None:
+def stored_outcome(out: Path, item: str) -> RunOutcome | None:
     """The state of the item's latest plan, without running anything; None when it was never run here."""
     store = Store(out, item)
     try:
@@ -97,7 +367,7 @@ def stored_outcome(out: Path, item: str) -> Outcome | None:
     except (ValueError, KeyError, TypeError):
         raise McfError(
             f"{store.folder} holds a plan that is damaged or of another version.\n"
-            "Run its command again: finished trials are kept, and the plan is written anew."
+            "Run its command again: finished trials are kept, and the plan is rebuilt."
         ) from None
     return None if plan is None else _outcome(plan, out, store.records())
 
@@ -110,7 +380,7 @@ def run_plan(
     *,
     force: bool = False,
     wait: bool = False,
-) -> Outcome:
+) -> RunOutcome:
     """Run what is missing or failed (everything with ``force``), then write rows, config and environment."""
     store = Store(out, plan.config.item)
     with store.writing(wait):
@@ -123,7 +393,8 @@ def run_plan(
         finished = engine.run([trial.spec() for trial in todo])
         try:
             for record in finished:
-                records[record["key"]] = store.append(record)
+                store.append(record)
+                records[record["key"]] = record
                 listener.finished(by_key[record["key"]], record)
         except KeyboardInterrupt:
             interrupted = True
@@ -136,23 +407,26 @@ def run_plan(
     return outcome
 
 
-def _outcome(plan: Plan, out: Path, records: dict[str, Record]) -> Outcome:
+def _outcome(plan: Plan, out: Path, records: dict[str, Record]) -> RunOutcome:
     rows = build_rows(plan.config.item, plan.trials, records)
     failures = {t.label: records[t.key]["reason"] for t in plan.trials if _failed(records.get(t.key))}
-    return Outcome(plan, out / plan.config.item, progress_of(plan, records), rows, failures)
+    progress = progress_of(plan, records)
+    folder, set_aside = folder_for(out, plan, progress.complete)
+    return RunOutcome(plan, folder, progress, rows, failures, set_aside=set_aside)
 
 
 def _failed(record: Record | None) -> bool:
     return record is not None and record["status"] == "failed"
 
 
-def _estimate(todo: list[Trial], records: Collection[Record]) -> float | None:
-    """Seconds for ``todo``: the mean of like trials that are done, else of all that are done."""
+def _estimate(todo: list[Trial], records: Collection[Record], folder: Path | None) -> float | None:
+    """Seconds for ``todo``, from like trials that are done, here or else in the results of an earlier run."""
     times: dict[tuple, list[float]] = {}
     for record in islice(records, 0, None, len(records) // ESTIMATE_FROM + 1) if todo else ():
         if record["status"] == "ok":
-            done = whole(record)
-            times.setdefault(_kind(done["params"]), []).append(done["seconds"])
+            times.setdefault(_kind(record["params"]), []).append(record["seconds"])
+    if not times and todo and folder is not None:
+        times = seconds_by_kind(folder)
     if not times:
         return None
     means = {kind: statistics.fmean(group) for kind, group in times.items()}
@@ -161,11 +435,7 @@ def _estimate(todo: list[Trial], records: Collection[Record]) -> float | None:
 
 
 def _kind(params: dict) -> tuple:
-    method = params.get("method", {})
-    return (
-        params.get("dataset"),
-        *(method.get(name) for name in ("loss", "surrogate", "multiclass", "corruption")),
-    )
+    return kind_of_trial(params.get("method", {}), params.get("dataset"))
 
 
 def counted(count: int, noun: str) -> str:

@@ -6,51 +6,24 @@ time holds the lock.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import mmap
 import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.collecting import collector_paused
-from mcf_cli.experiments.files import clear_leftovers, disk_explained, write_text
-from mcf_cli.experiments.trials import canonical
+from mcf_cli.experiments.trial import canonical_json
+from mcf_cli.files import clear_leftovers, disk_explained, is_leftover, take_lock, write_text
 
 CACHE = ".cache"
-Record = Mapping[str, Any]
-
-
-class StoredRecord(Mapping[str, Any]):
-    """A record as its bytes, decoded where it is looked at: of most, a long run asks only how they ended."""
-
-    __slots__ = ("_body",)
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def __getitem__(self, name: str) -> Any:
-        if name == "status" and self._body.endswith(_OK):
-            return "ok"
-        return self.decoded()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.decoded())
-
-    def __len__(self) -> int:
-        return len(self.decoded())
-
-    def decoded(self) -> dict[str, Any]:
-        return json.loads(self._body)
-
-
-def whole(record: Record) -> Record:
-    """All of a record, to be looked at more than once."""
-    return record.decoded() if isinstance(record, StoredRecord) else record
+PLAN_FORMAT = "mcf-plan"  # by which a plan, and so a store, is known as ours
+PLAN, TRIALS, LOCK, HOLDER = "plan.json", "trials.jsonl", "lock", "holder"  # all that a store holds
+MAX_RECORD = 2**26  # bytes: no record is as long
+Record = dict[str, Any]
 
 
 class Store:
@@ -59,22 +32,24 @@ class Store:
     def __init__(self, out: Path, item: str) -> None:
         self.out = out
         self.folder = out / CACHE / item
-        self.path = self.folder / "trials.jsonl"
+        self.path = self.folder / TRIALS
         self._file: Any = None
 
     def records(self) -> dict[str, Record]:
         """All readable records by key. A damaged or unfinished line counts as never written."""
         records: dict[str, Record] = {}
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file, collector_paused():
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             for line in file:
                 body = _body_of(line)
                 if body is not None:
-                    records[_key_of(body)] = StoredRecord(body)
+                    record = json.loads(body)
+                    records[record["key"]] = record
         return records
 
     @contextlib.contextmanager
     def writing(self, wait: bool = False) -> Iterator["Store"]:
         """Hold the writer's lock and the file; refuse (or wait) when another run holds it."""
+        self._refuse_strangers()
         with self._locked(wait):
             with disk_explained(self.out):
                 clear_leftovers(self.folder)
@@ -86,45 +61,73 @@ class Store:
                 finally:
                     self._file = None
 
+    def _refuse_strangers(self) -> None:
+        """Files of another program that have the names of ours would be overwritten."""
+        files = [path for path in (self.folder / PLAN, self.path) if path.exists() and path.stat().st_size]
+        if files and not is_store(self.folder):
+            raise McfError(
+                f"{files[0]} was not written by mcf, or is damaged: move it away, or choose another --out."
+            )
+
     @contextlib.contextmanager
     def _locked(self, wait: bool = False) -> Iterator[None]:
-        """The lock of the item. Whoever forgets an item removes the lock too: then it is not the lock any more."""
-        path = self.folder / "lock"
-        while True:
+        """The lock of the item, with a word for others about who holds it."""
+        holder = self.folder / HOLDER
+
+        def busy() -> None:
+            if not wait:
+                with contextlib.suppress(OSError):
+                    raise self._is_held(holder.read_text(encoding="utf-8"))
+                raise self._is_held("another process")
+
+        with disk_explained(self.out):
+            lock = take_lock(self.folder / LOCK, busy)
+        with lock:
             with disk_explained(self.out):
-                self.folder.mkdir(parents=True, exist_ok=True)
-                lock = path.open("a+")
-            with lock:
-                _acquire(lock, self.out, wait)
-                if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
-                    yield
-                    return
+                holder.write_text(f"process {os.getpid()}", encoding="utf-8")
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    holder.unlink()
+
+    def _is_held(self, holder: str) -> McfError:
+        return McfError(
+            f"{self.out} is being written by {holder}. Wait for it (--wait does so), or choose another --out."
+        )
 
     def save_plan(self, text: str) -> None:
         """Keep what the latest run expects, so that status and report know it without the config."""
         with disk_explained(self.out):
-            write_text(self.folder / "plan.json", text)
+            write_text(self.folder / PLAN, text)
 
     def saved_plan(self) -> str | None:
         """The latest plan, None when the item was never run here."""
         with contextlib.suppress(FileNotFoundError):
-            return (self.folder / "plan.json").read_text(encoding="utf-8")
+            return (self.folder / PLAN).read_text(encoding="utf-8")
         return None
 
-    def append(self, record: Record) -> StoredRecord:
+    def append(self, record: Record) -> None:
         """Put one record on disk; it is there when this returns."""
-        body = canonical(record).encode()
+        body = canonical_json(record).encode()
         line = _HEAD + _checksum(body) + _MIDDLE + body + _END
         with disk_explained(self.out):
             while line:
                 line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
-        return StoredRecord(body)
 
-    def forget(self) -> None:
-        """Delete every record of the item."""
-        with self._locked():
-            shutil.rmtree(self.folder)
+    def forget(self) -> list[str]:
+        """Delete every record of the item; the names of files there that are not ours, and stay."""
+        with self._locked(), disk_explained(self.out):
+            names = sorted(path.name for path in self.folder.iterdir())
+            for name in (TRIALS, PLAN, *filter(is_leftover, names), HOLDER):
+                (self.folder / name).unlink(missing_ok=True)
+            others = [name for name in names if name != LOCK and (self.folder / name).exists()]
+            with contextlib.suppress(PermissionError):  # Windows keeps a file that is open
+                (self.folder / LOCK).unlink()
+                if not others:
+                    self.folder.rmdir()
+            return others
 
     def _cut_torn_line(self) -> None:
         """Remove what follows the last line break: a later append would otherwise be glued to it."""
@@ -136,31 +139,42 @@ class Store:
 
 
 def items_in(out: Path) -> list[str]:
-    """The items that were ever run into an output folder."""
-    return sorted(path.parent.name for path in (out / CACHE).glob("*/plan.json"))
+    """The items that were ever run into an output folder; another program may keep things of its own beside them."""
+    return sorted(path.parent.name for path in (out / CACHE).glob(f"*/{PLAN}") if is_store(path.parent))
 
 
-def _acquire(lock: Any, out: Path, wait: bool) -> None:
+def is_store(folder: Path) -> bool:
+    """Whether a folder holds a plan or a record that a run wrote."""
+    return _holds_plan(folder) or _holds_record(folder)
+
+
+def _holds_plan(folder: Path) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        holder = lock.read().strip() or "another process"
-        if not wait:
-            raise McfError(
-                f"{out} is being written by {holder}. Wait for it (--wait does so), or choose another --out."
-            ) from None
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    lock.seek(0)
-    lock.truncate()
-    lock.write(f"process {os.getpid()}")
-    lock.flush()
+        plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+        ours = plan.get("format") == PLAN_FORMAT or {"parts", "notices", "profile"} <= set(
+            plan
+        )  # the latter: 1.x
+        return ours and plan["config"]["item"] == folder.name
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
 
 
-# The keys of a record are sorted, so that its own key comes first and how it ended last.
+def _holds_record(folder: Path) -> bool:
+    """Among the first lines: one may be damaged, not all."""
+    try:
+        with (folder / TRIALS).open("rb") as file:
+            return any(
+                _body_of(line) is not None
+                for line in islice(iter(lambda: file.readline(MAX_RECORD), b""), 20)
+            )
+    except OSError:
+        return False
+
+
+# The keys of a record are sorted, so that its own key comes first.
 _HEAD, _MIDDLE, _END = b'{"check":"', b'","record":', b"}\n"
 _BODY = len(_HEAD) + 16 + len(_MIDDLE)
-_KEY, _OK = b'{"key":"', b'"status":"ok"}'
+_KEY = b'{"key":"'
 
 
 def _body_of(line: bytes) -> bytes | None:
@@ -168,10 +182,6 @@ def _body_of(line: bytes) -> bytes | None:
     body = line[_BODY : -len(_END)]
     sound = line == _HEAD + _checksum(body) + _MIDDLE + body + _END
     return body if sound and body.startswith(_KEY) else None
-
-
-def _key_of(body: bytes) -> str:
-    return body[len(_KEY) : body.index(b'"', len(_KEY))].decode()
 
 
 def _checksum(body: bytes) -> bytes:

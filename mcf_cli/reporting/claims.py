@@ -21,12 +21,12 @@ import pandas as pd
 from pydantic import Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.yamlfile import read_yaml
-from mcf_cli.reporting import predicates, statements
-from mcf_cli.reporting.comparisons import NotEnough, Strict, is_plain, plain_rows
+from mcf_cli.reporting import predicates
 from mcf_cli.reporting.predicates import Finding, Predicate
-from mcf_cli.reporting.results import ItemResults, rerun_command, rerun_found
+from mcf_cli.reporting.results import Result, rerun_command, rerun_found
+from mcf_cli.reporting.series import ClaimPart, NotEnough, is_plain, plain_rows
 from mcf_cli.reporting.tables import escape_markdown
+from mcf_cli.yamlfile import read_yaml
 
 VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
     "below_at_every_level": predicates.BelowAtEveryLevel,
@@ -39,10 +39,11 @@ VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
     "limit_is_best": predicates.LimitIsBest,
     "value_near": predicates.ValueNear,
     "order_of": predicates.OrderOf,
-    "ratio_near": statements.RatioNear,
-    "bounds_lie_above": statements.BoundsLieAbove,
-    "gap_below": statements.GapBelow,
+    "ratio_near": predicates.RatioNear,
+    "bounds_lie_above": predicates.BoundsLieAbove,
+    "gap_below": predicates.GapBelow,
 }
+
 HOLDS, DIFFERS, NOT_RUN = "holds", "differs", "not run"
 VERDICTS = (HOLDS, DIFFERS, NOT_RUN)
 FORM = "shared"  # the multi-class logistic form of the authors' released code
@@ -53,20 +54,20 @@ WEAK = "Against the under-regularised plain model of the authors' code"
 JUDGED = "judged"
 Reading = tuple[Predicate, pd.DataFrame]
 RUN = ["dataset", "loss", "deletion", "train_size", "repeat", "fold"]
-COLUMNS = (
+CLAIM_COLUMNS = (
     *("id", "place", "quote", "paper", "verdict", "data", "measured", "short", "also", "partial", "notes"),
     *("reason", "items", "command"),
 )
 
 
-class DataGroup(Strict):
+class DataGroup(ClaimPart):
     """A data set of the paper (or several that it treats as one), and what stands in for it in a demo."""
 
     names: list[str]
     built_in: str
 
 
-class Claim(Strict):
+class Claim(ClaimPart):
     """One checkable sentence of the paper."""
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
@@ -92,7 +93,7 @@ class Claim(Strict):
         return VOCABULARY[word].model_validate(parameters)
 
 
-class Claims(Strict):
+class Claims(ClaimPart):
     """The claims file."""
 
     data: dict[str, DataGroup]
@@ -139,18 +140,18 @@ class Judgement:
     @property
     def of_the_paper(self) -> bool:
         """Whether the verdict may be held against the paper: real data, or a matter that needs none."""
-        return self.verdict != NOT_RUN and self.data in (REAL, NONE_NEEDED)
+        return self.verdict != NOT_RUN and self.data in (REAL_DATA, NONE_NEEDED)
 
 
-REAL, SUBSTITUTE, MIXED = "real data", "a substitute", "real data and a substitute"
+REAL_DATA, SUBSTITUTE, MIXED = "real data", "a substitute", "real data and a substitute"
 BUILT_IN, NONE_NEEDED = "built-in data", "no data needed"
-OF_FULL_RUN = (REAL, SUBSTITUTE, MIXED, NONE_NEEDED)
+OF_FULL_RUN = (REAL_DATA, SUBSTITUTE, MIXED, NONE_NEEDED)
 
 
 def load_claims(path: Path) -> Claims:
     """Read and check the claims file."""
     if not path.exists():
-        raise McfError(f"{path} is not there: it holds the paper's claims.")
+        raise McfError(f"{path} does not exist: it should hold the paper's claims.")
     try:
         return Claims.model_validate(read_yaml(path))
     except ValidationError as error:
@@ -159,12 +160,12 @@ def load_claims(path: Path) -> Claims:
         raise McfError(f"{path}: {place[:80]}: {problem['msg'][:300]}") from None  # either may quote the file
 
 
-def judge_all(claims: Claims, results: Mapping[str, ItemResults]) -> list[Judgement]:
+def judge_all(claims: Claims, results: Mapping[str, Result]) -> list[Judgement]:
     """Every claim, in the order of the file."""
     return [judge(claim, claims, results) for claim in claims.claims]
 
 
-def judge(claim: Claim, claims: Claims, results: Mapping[str, ItemResults]) -> Judgement:
+def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgement:
     """One claim; what cannot be answered is not run, and says what is missing."""
     missing = [name for name in claim.items if name not in results]
     if missing:
@@ -172,7 +173,7 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, ItemResults]) -> J
         words = f"{' and '.join(missing)} {verb} not been run"
         return Judgement(claim, NOT_RUN, words, command=rerun_command(claim.items))
     found = [results[name] for name in claim.items]
-    facts = {
+    facts: dict[str, Any] = {
         "partial": ", ".join(f"{item.name} {item.partial}" for item in found if item.partial),
         "command": rerun_found(found),
     }
@@ -290,11 +291,11 @@ def _kind(rows: pd.DataFrame) -> str:
     if not sources:
         return NONE_NEEDED
     if sources <= {"real", "substitute"}:
-        return MIXED if len(sources) == 2 else REAL if sources == {"real"} else SUBSTITUTE
+        return MIXED if len(sources) == 2 else REAL_DATA if sources == {"real"} else SUBSTITUTE
     return BUILT_IN if sources == {"builtin"} else "own or mixed data"
 
 
-def _notes(rows: pd.DataFrame, found: Iterable[ItemResults]) -> tuple[str, ...]:
+def _notes(rows: pd.DataFrame, found: Iterable[Result]) -> tuple[str, ...]:
     """What must be said of the data sets used, each note once with the sets it is about; and the profile."""
     names = list(dict.fromkeys(rows["dataset"].dropna()))
     notes = dict.fromkeys(note for item in found for note in item.notes_on(names))
@@ -311,11 +312,11 @@ def tally(judgements: Iterable[Judgement]) -> dict[str, dict[str, int]]:
     return counts
 
 
-def to_csv(judgements: Iterable[Judgement]) -> str:
+def claims_csv(judgements: Iterable[Judgement]) -> str:
     """claims.csv."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(CLAIM_COLUMNS)
     for j in judgements:
         claim = j.claim
         line = [claim.id, claim.place, claim.quote, claim.paper, j.verdict, j.data, j.measured, j.short]
@@ -324,7 +325,7 @@ def to_csv(judgements: Iterable[Judgement]) -> str:
     return text.getvalue()
 
 
-def to_markdown(judgements: Iterable[Judgement]) -> str:
+def claims_markdown(judgements: Iterable[Judgement]) -> str:
     """claims.md: a line for every claim, the measured answer without its details."""
     lines = ["| claim | the paper | here | judged on | verdict |", "| --- | --- | --- | --- | --- |"]
     for j in judgements:

@@ -18,39 +18,39 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from mcf_cli.progress import plain
 from mcf_cli.reporting import panels as part
-from mcf_cli.reporting.comparisons import plain_rows
-from mcf_cli.reporting.measurements import cost_of_gradients, leave_one_out
-from mcf_cli.reporting.nightmare import fig9_nightmare
+from mcf_cli.reporting.measurements import cost_of_gradients, fig9_nightmare, leave_one_out_figure
+from mcf_cli.reporting.panels import (
+    BLACK,
+    CYCLE,
+    GREY,
+    LOSS_LOOKS,
+    SURROGATE_LOOKS,
+    Look,
+    cycle_look,
+    loss_look,
+    surrogate_look,
+)
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     SURROGATE_NAMES,
+    curve_label,
     datasets_in,
     in_order,
     lines_in,
     loss_of,
     marginalised_curves,
     of_dataset,
+    plain_rows,
     strengths_apart,
     summary,
     tidy,
     varying,
 )
-from mcf_cli.reporting.style import (
-    BLACK,
-    CYCLE,
-    LOSSES,
-    SURROGATES,
-    Look,
-    cycle_look,
-    loss_look,
-    save,
-    surrogate_look,
-)
 
-__all__ = ["FIGURES", "draw", "kind_of", "save"]
-PAPER_MARKER = {"linestyle": "", "marker": "x", "color": BLACK, "markersize": 6, "zorder": 3}
-LIMIT_MARKER = {"linestyle": "", "markersize": 11, "markeredgecolor": BLACK}
+PAPER_MARKER: dict[str, Any] = {"linestyle": "", "marker": "x", "color": BLACK, "markersize": 6, "zorder": 3}
+LIMIT_MARKER: dict[str, Any] = {"linestyle": "", "markersize": 11, "markeredgecolor": BLACK}
 
 
 @part.styled
@@ -62,7 +62,7 @@ def fig1_bounds(rows: pd.DataFrame) -> Figure:
     for axes, q in zip(all_axes, levels, strict=True):
         for number, (lam, bound) in enumerate(bounds[bounds["q"] == q].groupby("lam")):
             label = rf"$\lambda$ = {lam:g}" + (" (Jensen)" if lam == 0 else "")
-            look = {"color": CYCLE[number % 5], "linestyle": _dashes(number), "label": label}
+            look: dict[str, Any] = {"color": CYCLE[number % 5], "linestyle": _dashes(number), "label": label}
             axes.plot(*_line(bound, "margin"), **look)
         here = exact[exact["q"] == q]
         axes.plot(*_line(here, "margin"), color=BLACK, linewidth=2.4, label="expected loss", zorder=1)
@@ -79,8 +79,8 @@ def _line(frame: pd.DataFrame, x: str) -> tuple[pd.Series, pd.Series]:
     return frame[x], frame["value"]
 
 
-def _dashes(number: int) -> str | tuple:
-    return ["-", (0, (6, 1.5)), (0, (3, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.5))][number % 5]
+def _dashes(number: int) -> Any:
+    return ("-", (0, (6, 1.5)), (0, (3, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.5)))[number % 5]
 
 
 @part.styled
@@ -91,12 +91,12 @@ def fig3_q_sweep(rows: pd.DataFrame, closeup: bool = False) -> Figure:
     figure, all_axes = part.panels(len(pairs), columns=2 if len(pairs) in (1, 2, 4) else 3)
     for number, (axes, pair) in enumerate(zip(all_axes, pairs, strict=True)):
         here = of_dataset(frame, pair)
-        for name in in_order(here["curve"], tuple(LOSSES)):
+        for name in in_order(here["curve"], tuple(LOSS_LOOKS)):
             _sweep_curve(axes, here[here["curve"] == name], name, baseline=not closeup)
         part.title(axes, pair)
         part.error_axis(axes, number % _columns(all_axes) == 0)
         axes.set_xlabel("Corruption level q")
-    curves = in_order(frame["curve"], tuple(LOSSES))
+    curves = in_order(frame["curve"], tuple(LOSS_LOOKS))
     part.legend_below(figure, part.loss_handles(curves), _sweep_families(frame, closeup))
     return figure
 
@@ -135,7 +135,8 @@ def _sweep_families(frame: pd.DataFrame, closeup: bool) -> list:
 
 
 def _columns(all_axes: list[Axes]) -> int:
-    return all_axes[0].get_gridspec().ncols
+    grid = all_axes[0].get_gridspec()
+    return grid.ncols if grid else 1
 
 
 @part.styled
@@ -156,7 +157,7 @@ def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
         for (corruption, _), group in both.groupby(["corruption", "family"], sort=False):
             table = summary(group, "train_size")
             part.curve(axes, table["train_size"], table, loss_look(name, _family(corruption)), "sd")
-        part.title(axes, pair, part.curve_label(name).lower())
+        part.title(axes, pair, curve_label(name).lower())
         part.error_axis(axes, number % len(curves) == 0)
         axes.set_xlabel("Training examples")
         _size_axis(axes, here["train_size"])
@@ -167,7 +168,7 @@ def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
 
 def _row_limits(rows: pd.DataFrame) -> tuple[float, float]:
     """One error scale for all losses of a data set."""
-    values = part.PERCENT * rows["value"]
+    values = part.PER_CENT * rows["value"]
     margin = 0.06 * (values.max() - values.min() or 1.0)
     return max(0.0, values.min() - margin), values.max() + margin
 
@@ -216,8 +217,8 @@ def fig6_explicit(rows: pd.DataFrame) -> Figure:
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
         part.error_axis(axes)
         axes.set_xlabel("Corrupted copies M")
-    looks = {name: loss_look(name) for name in in_order(frame["curve"], tuple(LOSSES))}
-    explicit = [part.handle(f"{part.curve_label(name)}, M copies", look) for name, look in looks.items()]
+    looks = {name: loss_look(name) for name in in_order(frame["curve"], tuple(LOSS_LOOKS))}
+    explicit = [part.handle(f"{curve_label(name)}, M copies", look) for name, look in looks.items()]
     limit = [part.handle("MCF (M = ∞)", look, **LIMIT_MARKER) for look in looks.values()]
     part.legend_below(figure, explicit + limit)
     return figure
@@ -232,7 +233,7 @@ def _copies_curve(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
     labels = [f"{tick:g}" for tick in ticks]
     if len(limit):
         infinity = 4.0 * explicit["copies"].max() if len(explicit) else 1.0
-        axes.plot([infinity], part.PERCENT * limit["mean"], **{**look.options(), **LIMIT_MARKER})
+        axes.plot([infinity], part.PER_CENT * limit["mean"], **{**look.options(), **LIMIT_MARKER})
         part.level(axes, limit["mean"].iloc[0], look, linestyle=":", alpha=0.7)
         ticks, labels = [*ticks, infinity], [*labels, "∞"]
     axes.set_xticks(ticks, labels)
@@ -245,7 +246,7 @@ def fig7_surrogates(rows: pd.DataFrame) -> Figure:
     frame = tidy(rows)
     pairs = datasets_in(frame)
     figure, all_axes = part.panels(len(pairs))
-    surrogates = in_order(frame.loc[frame["corruption"] != "none", "surrogate"], tuple(SURROGATES))
+    surrogates = in_order(frame.loc[frame["corruption"] != "none", "surrogate"], tuple(SURROGATE_LOOKS))
     for number, (axes, pair) in enumerate(zip(all_axes, pairs, strict=True)):
         here = of_dataset(frame, pair)
         plain = here[(here["corruption"] == "none") | (here["q"] == 0)]
@@ -281,7 +282,7 @@ def fig8_splice(rows: pd.DataFrame) -> Figure:
         part.error_axis(axes)
         axes.set_xlabel("Corruption level q")
     part.same_range(all_axes)
-    curves = in_order(frame["curve"], tuple(LOSSES))
+    curves = in_order(frame["curve"], tuple(LOSS_LOOKS))
     plain = part.family_handle("plain (q = 0), ± standard error", "none")
     part.legend_below(figure, [*part.loss_handles(curves), plain])
     return figure
@@ -291,8 +292,8 @@ def _plain_band(axes: Axes, plain: pd.DataFrame) -> None:
     """The plain model's error, with a band of one standard error to either side."""
     for mean, spread in summary(plain, "q")[["mean", "se"]].itertuples(index=False):
         part.level(axes, mean, loss_look("", "none"))
-        band = (part.PERCENT * (mean - spread), part.PERCENT * (mean + spread))
-        axes.axhspan(*band, color=part.GREY, alpha=0.15, linewidth=0, zorder=1)
+        band = (part.PER_CENT * (mean - spread), part.PER_CENT * (mean + spread))
+        axes.axhspan(*band, color=GREY, alpha=0.15, linewidth=0, zorder=1)
 
 
 @part.styled
@@ -319,7 +320,7 @@ def sweep(rows: pd.DataFrame) -> Figure:
 
 
 @part.styled
-def methods(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | None = None) -> Figure:
+def methods_figure(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | None = None) -> Figure:
     """When nothing varies but the method: one error a method, the best at the top; several panels share an order.
 
     ``published``: per corruption and loss the paper's error in per cent, a cross beside ours on real data.
@@ -331,13 +332,13 @@ def methods(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | N
     for axes, pair in zip(all_axes, pairs, strict=True):
         here = of_dataset(frame, pair)
         table = summary(here, ["method", "curve", "corruption", "penalty"])
-        order = [f"{part.curve_label(curve)}, {family}" for _, _, curve, family in lines_in(here)]
+        order = [f"{curve_label(curve)}, {family}" for _, _, curve, family in lines_in(here)]
         by = table["mean"] if len(pairs) == 1 else table["method"].map(order.index)
         table = table.loc[by.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
         for place, line in table.iterrows():
             look = loss_look(line["curve"], _family(line["corruption"]))
             point = {**look.options(), "linestyle": "", "capsize": 2, "markersize": 6}
-            axes.errorbar(part.PERCENT * line["mean"], place, xerr=part.PERCENT * line["se"], **point)
+            axes.errorbar(part.PER_CENT * line["mean"], place, xerr=part.PER_CENT * line["se"], **point)
             theirs = (published or {}).get(line["corruption"], {}).get(loss_of(line["curve"]))
             if theirs is not None and pair[1] == "real":
                 axes.plot(theirs, place, **PAPER_MARKER)
@@ -371,10 +372,10 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
     if "gradient_ratio" in metrics:
         return cost_of_gradients
     if "loo_error_exact" in metrics:
-        return leave_one_out
+        return leave_one_out_figure
     frame = tidy(rows)
     if strengths_apart(frame):  # more methods than the paper's figures have looks for
-        return sweep if varying(frame) else methods
+        return sweep if varying(frame) else methods_figure
     for column, function in (
         ("deletion", fig9_nightmare),
         ("copies", fig6_explicit),
@@ -388,14 +389,24 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
         return fig8_splice
     if varying(frame) == "q" and frame["deletion"].isna().all():
         return fig3_q_sweep
-    return sweep if varying(frame) else methods
+    return sweep if varying(frame) else methods_figure
 
 
-def draw(rows: pd.DataFrame, paper_figure: int | None = None, *, warning: str = "", **options) -> Figure:
+def figure_for(rows: pd.DataFrame, paper_figure: int | None) -> Callable[..., Figure]:
+    """The plotting function of the paper's figure, else the one that suits the rows."""
+    return FIGURES[paper_figure] if paper_figure in FIGURES else kind_of(rows)
+
+
+def draw(rows: pd.DataFrame, paper_figure: int | None = None, *, warning: str = "", **options: Any) -> Figure:
     """The figure of the paper with that number, or the one that suits the rows."""
-    function = FIGURES.get(paper_figure) or kind_of(rows)
-    # Between dollars matplotlib sees a formula: names are shown as they are.
-    literal = rows.replace({"dataset": {r"\$": r"\\$"}}, regex=True)
-    figure = function(literal, **options)
+    function = figure_for(rows, paper_figure)
+    if "dataset" in rows:
+        rows = rows.assign(dataset=rows["dataset"].map(_literal))
+    figure = function(rows, **options)
     part.note(figure, warning)
     return figure
+
+
+def _literal(name: Any) -> Any:
+    """A name as matplotlib shows it: between dollars it sees a formula, and control characters break its svg."""
+    return plain(name).replace("$", r"\$") if isinstance(name, str) else name

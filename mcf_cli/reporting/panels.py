@@ -1,10 +1,25 @@
-"""The parts that figures are built from: panels, curves with their spread, legends."""
+"""One look for every figure: colour and marker say the loss, the line says the family of the method.
+
+The colours are Okabe and Ito's, which readers with any colour vision can tell apart; because marker and line
+style repeat what they say, a figure also survives a greyscale printer.
+
+    solid     MCF (blankout; dropout in Figure 9)      dash-dot  MCF with Poisson or another corruption
+    dashed    plain, l2                                dotted    plain, l1
+
+Files are the same bytes for the same rows: fixed ids in svg, no dates, no library version.
+The parts that all figures are built from are here too: panels, curves with their spread, legends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
+from typing import Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,10 +27,115 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from mcf_cli.files import whole_file
 from mcf_cli.reporting.series import curve_label, dataset_label
-from mcf_cli.reporting.style import GREY, LINES, Look, loss_look, style
 
-PERCENT = 100.0
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"
+CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+RC: dict[Any, Any] = {
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.handlelength": 2.8,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "svg.hashsalt": "mcf",
+    "svg.fonttype": "path",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn."""
+
+    colour: str
+    marker: str
+    line: Any = "-"  # as matplotlib has it: a name, or an offset with its dashes
+    filled: bool = True
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``Axes.plot`` and ``Axes.errorbar``."""
+        face = self.colour if self.filled else "white"
+        return {"color": self.colour, "marker": self.marker, "linestyle": self.line, "markerfacecolor": face}
+
+
+LOSS_LOOKS = {
+    "quadratic": (BLUE, "s"),
+    "exponential": (ORANGE, "^"),
+    "logistic": (GREEN, "o"),
+    "logistic pairwise": (GREEN, "o"),
+    "logistic shared": (SKY, "v"),
+    "hinge": (VERMILLION, "X"),
+    "fdrop": (BLACK, "D"),
+}
+
+SURROGATE_LOOKS = {"quadratic": (BLUE, "s"), "jensen": (GREEN, "o"), "variational": (PURPLE, "D")}
+LINE_STYLES: dict[str, Any] = {
+    "none": (0, (4, 2)),
+    "l1": (0, (1, 1.5)),
+    "mcf": "-",
+    "other": (0, (5, 1.5, 1, 1.5)),
+}
+
+
+def loss_look(loss: str, family: str = "mcf") -> Look:
+    """``loss`` is a key of LOSSES, ``family`` one of LINES; plain models have open markers."""
+    colour, marker = LOSS_LOOKS.get(loss, (GREY, "P"))
+    return Look(colour, marker, LINE_STYLES[family], filled=family in ("mcf", "other"))
+
+
+def surrogate_look(surrogate: str) -> Look:
+    colour, marker = SURROGATE_LOOKS.get(surrogate, (GREY, "P"))
+    return Look(colour, marker)
+
+
+def cycle_look(number: int) -> Look:
+    """For series that the paper does not have."""
+    return Look(CYCLE[number % len(CYCLE)], MARKERS[number % len(MARKERS)])
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The project's matplotlib settings, for as long as the block runs."""
+    with matplotlib.rc_context(RC):
+        yield
+
+
+def save_figure(figure: Figure, path: Path | str) -> tuple[Path, Path]:
+    """Write ``path``.png (200 dpi) and ``path``.svg whole or not at all; same rows, same bytes."""
+    written = []
+    with style():  # lay out once for both files: it costs as much as drawing
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    for suffix in ("png", "svg"):
+        target = Path(f"{path}.{suffix}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(target) as part, style():
+            figure.savefig(part, format=suffix, dpi=200, metadata=metadata[suffix])
+        written.append(target)
+    return written[0], written[1]
+
+
+PER_CENT = 100.0
 LONE = (5.2, 3.4)  # inches; a panel that stands alone may be larger
 LEGEND_COLUMN = 1.55  # inches that an entry of a legend takes
 EMPTY = "No finished rows to draw yet."
@@ -50,19 +170,19 @@ def panels(count: int, columns: int = 2, size: tuple[float, float] = (3.4, 2.6))
 
 
 def curve(
-    axes: Axes, x: pd.Series, table: pd.DataFrame, look: Look, spread: str | None = None, **more
+    axes: Axes, x: pd.Series, table: pd.DataFrame, look: Look, spread: str | None = None, **more: Any
 ) -> None:
     """A line of mean errors in per cent, with ``spread`` (sd or se) as bars where there is any."""
-    y = PERCENT * table["mean"]
-    bars = PERCENT * table[spread] if spread and (table[spread] > 0).any() else None
+    y = PER_CENT * table["mean"]
+    bars = PER_CENT * table[spread] if spread and (table[spread] > 0).any() else None
     axes.errorbar(x, y, yerr=bars, capsize=2, elinewidth=0.9, **{**look.options(), **more})
 
 
-def level(axes: Axes, value: float, look: Look, **more) -> None:
+def level(axes: Axes, value: float, look: Look, **more: Any) -> None:
     """A thin horizontal line at an error that does not depend on x."""
     colour, line = look.colour, look.line
     options = {"color": colour, "linestyle": line, "linewidth": 1.1, "alpha": 0.8, "zorder": 1.5}
-    axes.axhline(PERCENT * value, **{**options, **more})
+    axes.axhline(PER_CENT * value, **{**options, **more})
 
 
 def error_axis(axes: Axes, first_column: bool = True) -> None:
@@ -89,7 +209,7 @@ def loss_handles(curves: list[str], family: str = "mcf") -> list[Line2D]:
     return [handle(curve_label(name), loss_look(name, family)) for name in shown]
 
 
-def handle(label: str, look: Look, **more) -> Line2D:
+def handle(label: str, look: Look, **more: Any) -> Line2D:
     return Line2D([], [], label=label, **{**look.options(), **more})
 
 
@@ -97,7 +217,7 @@ def family_handle(label: str, family: str, marker: str = "") -> Line2D:
     """A grey line that stands for a family of methods, whatever the loss."""
     face = GREY if family in ("mcf", "other") else "white"
     return Line2D(
-        [], [], label=label, color=GREY, linestyle=LINES[family], marker=marker, markerfacecolor=face
+        [], [], label=label, color=GREY, linestyle=LINE_STYLES[family], marker=marker, markerfacecolor=face
     )
 
 

@@ -1,4 +1,4 @@
-"""The questions that a claim can ask of test errors: a fixed vocabulary, each word a class.
+"""The questions that a claim can ask of a run: a fixed vocabulary, each word a class.
 
 A predicate's fields are its parameters in the claims file. ``judge`` takes tidy rows and answers with a Finding:
 whether it holds, the measured numbers in words, and by how much it fails. Errors are shares, not per cent.
@@ -15,21 +15,23 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field, model_validator
 
-from mcf_cli.reporting.comparisons import (
+from mcf_cli.reporting.series import (
+    CORRUPTIONS,
     LEVEL_WORDS,
-    Baseline,
+    ClaimPart,
     Level,
     Methods,
     NotEnough,
-    Strict,
+    Opponent,
+    Words,
     against,
     cases,
-    count_words,
+    counted_of,
+    dataset_label,
     method_words,
     pairs,
     place_words,
 )
-from mcf_cli.reporting.series import CORRUPTIONS
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Finding:
     short: str = ""
 
 
-class Predicate(Strict, ABC):
+class Predicate(ClaimPart, ABC):
     """A question about the rows of one metric, or of all of them."""
 
     metric: ClassVar[str | None] = "test_error"
@@ -51,7 +53,7 @@ class Predicate(Strict, ABC):
         """The answer that the rows give."""
 
     @property
-    def baseline(self) -> Baseline | None:
+    def baseline(self) -> Opponent | None:
         """What the question compares with, None when it compares nothing."""
         return getattr(self, "over", None)
 
@@ -63,7 +65,8 @@ class Predicate(Strict, ABC):
 
     def compared(self, plain: pd.DataFrame) -> pd.DataFrame:
         """The plain models that the question compares with: those of its losses, at its level."""
-        losses, level, at = self.method.loss, getattr(self, "level", None), getattr(self, "at", None)
+        method, level, at = (getattr(self, name, None) for name in ("method", "level", "at"))
+        losses = method.loss if method else None
         plain = plain[plain["loss"].isin(losses)] if losses else plain
         return plain if at is None else plain[(plain[level] - at).abs() < 1e-9]
 
@@ -82,7 +85,7 @@ class BelowAtEveryLevel(Predicate):
     """The method's error lies below the baseline's at every level, on ``at_least`` of ``of`` data sets."""
 
     method: Methods
-    over: Baseline = "plain"
+    over: Opponent = "plain"
     level: Level | None = None
     above: float = -1.0  # only levels above this one count
     at_least: int = 1
@@ -103,10 +106,10 @@ class BelowAtEveryLevel(Predicate):
         whole = table.groupby("dataset")["passes"].all()
         needed = ceil(self.at_least / self.of * len(whole))
         passed = [part["passes"].all() for _, part in cases(table)]
-        parts = [count_words(sum(passed), len(passed), "curve")] if len(passed) > len(whole) else []
+        parts = [counted_of(sum(passed), len(passed), "curve")] if len(passed) > len(whole) else []
         if len(table) > len(passed):
-            parts.append(count_words(int(table["passes"].sum()), len(table), "point"))
-        words = f"below{room} on {count_words(int(whole.sum()), len(whole), 'data set')}"
+            parts.append(counted_of(int(table["passes"].sum()), len(table), "point"))
+        words = f"below{room} on {counted_of(int(whole.sum()), len(whole), 'data set')}"
         words += f" ({', '.join(parts)})" if parts else ""
         missing = needed - int(whole.sum())
         return Finding(
@@ -118,11 +121,11 @@ class BelowAtEveryLevel(Predicate):
         curves = [bool(part["passes"].all()) for _, part in cases(table)]
         unit = "method" if len(table) == len(curves) else "level" if len(curves) == 1 else "point"
         passed = int(table["passes"].sum())
-        words = f"{below} at {count_words(passed, len(table), unit)}"
+        words = f"{below} at {counted_of(passed, len(table), unit)}"
         if unit == "point":
-            words += f" ({count_words(sum(curves), len(curves), 'curve')})"
+            words += f" ({counted_of(sum(curves), len(curves), 'curve')})"
         return Finding(
-            all(curves), words + least, f"not at {count_words(len(table) - passed, len(table), unit)}"
+            all(curves), words + least, f"not at {counted_of(len(table) - passed, len(table), unit)}"
         )
 
 
@@ -130,7 +133,7 @@ class BeatsInMost(Predicate):
     """The method's error is the lower one in at least ``share`` of all data sets and levels."""
 
     method: Methods
-    over: Baseline = "plain"
+    over: Opponent = "plain"
     level: Level | None = None
     at_best: bool = False  # only each curve's best level counts
     share: float = 0.5
@@ -140,7 +143,7 @@ class BeatsInMost(Predicate):
         if self.at_best:
             table = pd.concat([part.nsmallest(1, "ours") for _, part in cases(table)])
         wins, ties = int((table["gain"] > 0).sum()), int((table["gain"] == 0).sum())
-        words = f"lower in {count_words(wins, len(table), 'case')}"
+        words = f"lower in {counted_of(wins, len(table), 'case')}"
         words += f", equal in {ties}" if ties else ""
         mean = 100 * table["gain"].mean()
         words += f"; on average {abs(mean):.2f} points {'lower' if mean >= 0 else 'higher'}"
@@ -173,7 +176,7 @@ class BestLevelBetween(Predicate):
         inside = sum(self.low - 1e-9 <= level <= self.high + 1e-9 for level in best)
         counts = pd.Series(best).value_counts().sort_index()
         listed = ", ".join(f"{level:g} ({count}×)" for level, count in counts.items())
-        words = f"best {self.level}: {listed}; {count_words(inside, len(best), 'curve')} within "
+        words = f"best {self.level}: {listed}; {counted_of(inside, len(best), 'curve')} within "
         words += f"{self.low:g} to {self.high:g}"
         return Finding(inside > self.share * len(best), words, f"only {inside} of {len(best)} within")
 
@@ -186,7 +189,7 @@ class Reduction(Predicate):
     """
 
     method: Methods
-    over: Baseline = "plain"
+    over: Opponent = "plain"
     unit: Literal["per cent", "points"] = "per cent"
     level: Level | None = None
     at: float | None = None  # one level
@@ -206,7 +209,7 @@ class Reduction(Predicate):
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         table = pairs(rows, self.method, self.over, self.level)
-        if self.at is not None:
+        if self.level is not None and self.at is not None:
             table = table[(table[self.level] - self.at).abs() < 1e-9]
             if table.empty:
                 raise NotEnough(f"no rows at {LEVEL_WORDS[self.level].format(self.at)}")
@@ -263,7 +266,7 @@ class RisesAfter(Predicate):
         risen = sum(rise >= self.by for rise in rises)
         last = LEVEL_WORDS[self.level].format(frame[self.level].max())
         words = f"error at {last} against {self.start:g}: {min(rises):+.0%} to {max(rises):+.0%}; "
-        words += f"{count_words(risen, len(rises), 'curve')} rise by {self.by:.0%} or more"
+        words += f"{counted_of(risen, len(rises), 'curve')} rise by {self.by:.0%} or more"
         return Finding(risen > self.share * len(rises), words, f"only {risen} of {len(rises)}")
 
 
@@ -303,9 +306,9 @@ class FallsWithCopies(Predicate):
         rises = int((explicit.diff().dropna() > self.tolerance).sum())
         words = f"{explicit.iloc[0]:.2%} with M = {explicit.index[0]:g}, {explicit.iloc[-1]:.2%} with "
         room = f" by more than {100 * self.tolerance:g} points" if self.tolerance else ""
-        words += f"M = {explicit.index[-1]:g}; {count_words(rises, len(explicit) - 1, 'step')} rise{room}"
+        words += f"M = {explicit.index[-1]:g}; {counted_of(rises, len(explicit) - 1, 'step')} rise{room}"
         short = (
-            f"{count_words(rises, len(explicit) - 1, 'step')} rise{room}"
+            f"{counted_of(rises, len(explicit) - 1, 'step')} rise{room}"
             if rises
             else "not lower at the last M"
         )
@@ -374,3 +377,74 @@ class OrderOf(Predicate):
         for (_, before), (name, value) in pairwise(found):
             words += f" {'<' if before < value else '>' if before > value else '='} {name} {value:.2%}"
         return Finding(not wrong, words, ", ".join(f"{b[0]} below {a[0]}" for a, b in wrong))
+
+
+class RatioNear(Predicate):
+    """A gradient costs about ``paper`` plain ones: within a factor of ``factor``, on most data sets."""
+
+    metric: ClassVar[str | None] = "gradient_ratio"
+    method: Methods
+    paper: float
+    factor: float = Field(ge=1)
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        frame = self.method.rows(rows)
+        if frame.empty:
+            raise NotEnough("no measured times")
+        each = frame.groupby("dataset", sort=False)["value"].mean()
+        cheaper = int((each < self.paper / self.factor).sum())
+        dearer = int((each > self.paper * self.factor).sum())
+        near = len(each) - cheaper - dearer
+        listed = ", ".join(f"{dataset_label(name, '')} {ratio:.1f}" for name, ratio in each.items())
+        words = (
+            f"{listed} times a plain gradient: {counted_of(near, len(each), 'data set')} within a factor of "
+        )
+        words += f"{self.factor:g}"
+        short = [f"{side} on {n}" for side, n in (("cheaper", cheaper), ("dearer", dearer)) if n]
+        return Finding(near > len(each) / 2, words, ", ".join(short))
+
+
+class BoundsLieAbove(Predicate):
+    """Every bound lies on or above the expected loss, at every margin."""
+
+    metric: ClassVar[str | None] = None
+    lowest_below_jensen: bool = False  # asks instead: the lowest bound never above Jensen's, somewhere below
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        keys = ["q", "margin"]
+        bounds, exact = rows[rows["metric"] == "bound"], rows[rows["metric"] == "expected_loss"]
+        if bounds.empty or exact.empty:
+            raise NotEnough("bounds or expected losses are missing")
+        if self.lowest_below_jensen:
+            return self._tightened(bounds, keys)
+        joined = bounds.merge(exact[[*keys, "value"]], on=keys, suffixes=("", "_exact"))
+        below = int((joined["value"] < joined["value_exact"] - 1e-12).sum())
+        words = f"{len(joined) - below} of {len(joined)} points on or above the exact expectation"
+        return Finding(below == 0, words, f"{below} points below")
+
+    def _tightened(self, bounds: pd.DataFrame, keys: list[str]) -> Finding:
+        lowest = bounds.groupby(keys)["value"].min()
+        jensen = bounds[bounds["lam"] == 0].groupby(keys)["value"].min()
+        gain = (jensen - lowest.reindex(jensen.index)).dropna()
+        if gain.empty:
+            raise NotEnough("Jensen's bound (lambda = 0) is missing")
+        words = f"tighter at {int((gain > 1e-12).sum())} of {len(gain)} margins, by up to {gain.max():.2f}"
+        return Finding(bool((gain >= 0).all() and gain.max() > 1e-12), words, "nowhere tighter")
+
+
+class GapBelow(Predicate):
+    """A measured gap stays below ``limit`` under every corruption named."""
+
+    metric: ClassVar[str | None] = "largest_gap_paper"
+    corruptions: Words
+    limit: float
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        asked = rows[rows["corruption"].isin(self.corruptions)]
+        worst = asked.groupby("corruption", sort=True)["value"].max()
+        if worst.empty:
+            raise NotEnough("no measured gaps")
+        worst = worst.rename(CORRUPTIONS)
+        words = "largest gap to refitting: " + ", ".join(f"{name} {gap:.2g}" for name, gap in worst.items())
+        wrong = [name for name, gap in worst.items() if gap >= self.limit]
+        return Finding(not wrong, words, f"not exact under {', '.join(wrong)}")

@@ -11,20 +11,23 @@ unmarked, least of all beside the paper's. What is missing makes the title say P
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
+from rich.console import Console, ConsoleOptions
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mcf_cli.experiments.files import write_text
-from mcf_cli.reporting.comparisons import SAME_AT_ZERO, plain_rows
+from mcf_cli.files import write_text
+from mcf_cli.progress import plain
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     LINE,
+    SAME_AT_ZERO,
     SOURCE_MARKS,
     curve_label,
     dataset_label,
@@ -34,14 +37,17 @@ from mcf_cli.reporting.series import (
     loss_of,
     marginalised_curves,
     of_dataset,
+    plain_rows,
     spread_of,
     summary,
     tidy,
+    trouble,
     varying,
 )
 
 PERCENT = 100.0
 LEVEL_NAMES = {"q": "q", "copies": "M", "train_size": "N", "budget": "K"}
+
 AXIS_TITLES = {
     "q": "corruption level q",
     "copies": "number of corrupted copies M",
@@ -49,7 +55,10 @@ AXIS_TITLES = {
     "train_size": "number of training examples N",
     "budget": "number of deletions K that FDROP allows for",
 }
-SCREEN_LEVELS = 4  # columns of levels that fit a terminal; files hold all of them
+
+BEST = "best by validation"
+PADDING = 3  # between two columns on a terminal
+
 # Table 3 of the paper: CIFAR-10 test errors in per cent.
 PAPER_TABLE3 = {
     "none": {"quadratic": 32.6, "exponential": 39.7, "logistic": 32.5},
@@ -67,6 +76,14 @@ class Table:
     shown: pd.DataFrame
     notes: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()  # the columns that run over q, M, N or the deletion
+    item: str = ""  # the title of the item it belongs to
+    partial: str = ""  # ``PARTIAL 12/50`` when trials are missing
+
+    @property
+    def heading(self) -> str:
+        """``PARTIAL 12/50: Figure 3. Test error (%)``; the table's own words have the unit."""
+        words = f"{self.item}. {self.title}" if self.item else self.title
+        return f"{self.partial}: {words}" if self.partial else words
 
 
 def build(
@@ -87,11 +104,9 @@ def build(
     else:
         table = metric_table(rows)
     mark = partial_mark(done, expected)
-    heading = f"{title}. {table.title}" if title else table.title  # the table's own words have the unit
-    heading = f"{mark}: {heading}" if mark else heading
     frame = table.frame.assign(partial=mark) if mark else table.frame
     notes = (*table.notes, *trouble(rows))
-    return replace(table, title=heading, frame=frame, notes=notes)
+    return replace(table, frame=frame, notes=notes, item=title, partial=mark)
 
 
 def partial_mark(done: int | None, expected: int | None) -> str:
@@ -101,7 +116,7 @@ def partial_mark(done: int | None, expected: int | None) -> str:
 
 
 def error_table(rows: pd.DataFrame) -> Table:
-    """Test errors: a line a data set and method, a column a level of whatever varies, the best q last."""
+    """Test errors: a line a data set and method, a column a level of whatever varies, the best q by validation last."""
     frame = tidy(rows)
     axis = varying(frame)
     if axis is None:
@@ -111,6 +126,7 @@ def error_table(rows: pd.DataFrame) -> Table:
     means = summary(frame, [*LINE, axis]).set_index(list(LINE)).sort_index()
     levels = sorted(means[axis].dropna().unique())
     names = {level: header(axis, level) for level in levels}
+    validation = _validation(rows, axis)
     numbers, texts = [], []
     for line in lines_in(frame):
         cells = means.loc[[line]]
@@ -121,7 +137,7 @@ def error_table(rows: pd.DataFrame) -> Table:
             number |= _cell_numbers(name, cell)
             text[name] = _cell_text(cell, spread)
         numbers.append(number)
-        texts.append({**text, "best": _best_text(cells, axis)})
+        texts.append({**text, BEST: _best_text(cells, validation, line, axis)})
     title = f"Test error (%) by {AXIS_TITLES[axis]}"
     return Table(
         title, _ordered(numbers), _ordered(texts), _spread_note(means, spread), tuple(names.values())
@@ -182,7 +198,7 @@ def _chosen(frame: pd.DataFrame, line: tuple[str, ...]) -> str:
     return ", ".join(f"{LEVEL_NAMES.get(n, n)}={_short(v)}" for n, v in values.items() if pd.notna(v))
 
 
-def _line_start(line: tuple[str, str, str, str]) -> dict[str, object]:
+def _line_start(line: Sequence[Any]) -> dict[str, object]:
     dataset, source, curve, family = line
     return {
         "dataset": dataset_label(dataset, ""),
@@ -220,13 +236,26 @@ def _spread_note(means: pd.DataFrame, spread: str) -> tuple[str, ...]:
     )
 
 
-def _best_text(cells: pd.DataFrame, axis: str) -> str:
-    """The lowest error over q and where; on other axes more is simply better or worse."""
-    cells = cells[cells[axis].notna()]
-    if axis != "q" or len(cells) < 2:
+def _validation(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """Mean validation errors of every line and level: what a choice between levels may look at."""
+    if not (rows["metric"] == "validation_error").any():
+        return pd.DataFrame()
+    frame = tidy(rows, "validation_error")
+    frame = _with_plain_at_zero(frame) if axis == "q" else frame
+    return summary(frame, [*LINE, axis]).set_index(list(LINE)).sort_index()
+
+
+def _best_text(cells: pd.DataFrame, validation: pd.DataFrame, line: tuple[str, ...], axis: str) -> str:
+    """The test error at the q with the lowest validation error; on other axes more is simply better or worse."""
+    if axis != "q" or line not in validation.index:
         return ""
-    best = cells.iloc[cells["mean"].argmin()]
-    return f"{PERCENT * best['mean']:.2f} at {_short(best[axis])}"
+    choices = validation.loc[[line]].dropna(subset=[axis])
+    cells = cells[cells[axis].isin(choices[axis])]
+    if len(choices) < 2 or cells.empty:
+        return ""
+    chosen = choices[axis].iloc[choices["mean"].argmin()]
+    best = cells[cells[axis] == chosen]
+    return f"{PERCENT * best['mean'].iloc[0]:.2f} at {_short(chosen)}" if len(best) else ""
 
 
 def _ordered(lines: list[dict[str, object]]) -> pd.DataFrame:
@@ -248,7 +277,9 @@ def table3(rows: pd.DataFrame) -> Table:
         here = of_dataset(frame, pair)
         start = {"dataset": dataset_label(pair[0], ""), "data": SOURCE_MARKS.get(pair[1], pair[1])}
         for corruption in in_order(here["corruption"], ("none", "poisson", "blankout")):
-            number, text = ({**start, "method": names.get(corruption, corruption)} for _ in range(2))
+            begun = {**start, "method": names.get(corruption, corruption)}
+            number: dict[str, Any] = {**begun}
+            text: dict[str, object] = {**begun}
             for curve in curves:
                 label = curve_label(curve)
                 # The plain model is one for all forms of its loss.
@@ -306,24 +337,6 @@ def bounds_table(rows: pd.DataFrame) -> Table:
     return Table("Expected logistic loss and its bounds", wide, texts.reset_index(drop=True))
 
 
-def trouble(rows: pd.DataFrame) -> tuple[str, ...]:
-    """What a reader should know before trusting the numbers: failures, unfinished fits, edges."""
-    notes = []
-    failed = rows[rows["status"] == "failed"]
-    if len(failed):
-        reason = f", first: {failed['reason'].iloc[0]}" if "reason" in failed else ""
-        notes.append(f"{len(failed)} failed{reason}")
-    finished = tidy(rows)
-    stopped = int((finished["converged"].astype(str).str.lower() == "false").sum())
-    if stopped:
-        notes.append(f"{stopped} of {len(finished)} fits stopped before they converged")
-    if "edge" in finished:
-        at_edge = finished["edge"].astype(object).fillna("").astype(str)
-        for edge, count in at_edge[at_edge != ""].value_counts().sort_index().items():
-            notes.append(f"{count} of {len(finished)} choices lie at an edge of their grid ({edge})")
-    return tuple(notes)
-
-
 def _short(value: float) -> str:
     if pd.isna(value):
         return ""
@@ -343,7 +356,7 @@ def markdown(table: Table) -> str:
     lines = [_markdown_line(line, widths, right) for line in [head, rule, *body]]
     notes = [f"- {escape_markdown(text)}" for text in table.notes]
     return "\n".join(
-        [f"**{escape_markdown(table.title)}**", "", *lines, *([""] + notes if notes else []), ""]
+        [f"**{escape_markdown(table.heading)}**", "", *lines, *([""] + notes if notes else []), ""]
     )
 
 
@@ -353,10 +366,20 @@ def _markdown_line(cells: list[str], widths: list[int], right: list[bool]) -> st
 
 
 def escape_markdown(text: str) -> str:
-    """Text that can stand in a table cell or a line: no html, no new column, no new line."""
-    for mark, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|"), ("*", "\\*"), ("`", "'")):
+    """Text that can stand in a table cell or a line: no html, no link, no new column, no new line."""
+    marks = {
+        "\\": "\\\\",
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        "|": "\\|",
+        "*": "\\*",
+        "`": "'",
+        "](": "]\\(",
+    }
+    for mark, safe in marks.items():
         text = text.replace(mark, safe)
-    return " ".join(text.split())
+    return plain(" ".join(text.split()))
 
 
 def is_number_column(column: pd.Series) -> bool:
@@ -365,20 +388,31 @@ def is_number_column(column: pd.Series) -> bool:
     return all(cell[0].isdigit() or cell[0] in "-∞" for cell in cells)
 
 
-def rich_table(table: Table) -> Group:
-    """The table for a terminal: one for each data set, with no more levels than fit."""
-    hidden = set(table.levels) - set(_some_levels(table.levels))
-    notes = [*table.notes, *(["some levels are left out here; the files have all"] if hidden else [])]
-    shown = table.shown.drop(columns=list(hidden)).fillna("").astype(str)
-    parts = [("", shown)]
-    if {"dataset", "data"} <= set(shown):
-        groups = shown.groupby(["dataset", "data"], sort=False)
-        parts = [
-            (f"{name} ({data})", part.drop(columns=["dataset", "data"])) for (name, data), part in groups
-        ]
-    return Group(
-        Text(table.title, style="bold"), *(_rich(*part) for part in parts), *(Text(f"  {n}") for n in notes)
-    )
+class rich_table:
+    """The table for a terminal: one for each data set, with as many levels as fit its width."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        table = self.table
+        shown = table.shown.fillna("").astype(str)
+        parts = [("", shown)]
+        if {"dataset", "data"} <= set(shown):
+            groups = shown.groupby(["dataset", "data"], sort=False)
+            parts = [
+                (f"{name} ({data})", part.drop(columns=["dataset", "data"])) for (name, data), part in groups
+            ]
+        hidden: set[str] = set()
+        for _, part in parts:
+            hidden |= set(table.levels) - set(_fitting_levels(part, table.levels, options.max_width))
+        yield Text(table.heading, style="bold")
+        for title, part in parts:
+            yield _rich(title, part.drop(columns=list(hidden & set(part.columns))))
+        for note in table.notes:
+            yield Text(f"  {note}")
+        if hidden:
+            yield Text("  some levels have no room here: a wider terminal or table.md shows all")
 
 
 def _rich(title: str, shown: pd.DataFrame) -> RichTable:
@@ -392,12 +426,16 @@ def _rich(title: str, shown: pd.DataFrame) -> RichTable:
     return drawn
 
 
-def _some_levels(levels: tuple[str, ...]) -> list[str]:
-    """At most SCREEN_LEVELS of them, evenly spread, the first and the last among them."""
-    if len(levels) <= SCREEN_LEVELS:
-        return list(levels)
-    step = (len(levels) - 1) / (SCREEN_LEVELS - 1)
-    return [levels[round(step * number)] for number in range(SCREEN_LEVELS)]
+def _fitting_levels(shown: pd.DataFrame, levels: tuple[str, ...], width: int) -> list[str]:
+    """As many levels as fit beside the other columns, evenly spread, the first and the last among them."""
+    widths = {name: max(len(name), *shown[name].map(len)) + PADDING for name in shown.columns}
+    room = width - sum(taken for name, taken in widths.items() if name not in levels)
+    for count in range(len(levels), 2, -1):
+        step = (len(levels) - 1) / (count - 1)
+        some = [levels[round(step * number)] for number in range(count)]
+        if sum(widths.get(name, 0) for name in some) <= room:
+            return some
+    return [levels[0], levels[-1]] if len(levels) > 1 else list(levels)
 
 
 def write(table: Table, path: Path | str) -> tuple[Path, Path]:

@@ -2,41 +2,104 @@
 
 A source is a svmlight or npz file, a list of them, an iterable of (X, y), or a function that returns one. Only a
 whole pass tells how many columns there are and whether svmlight columns count from 0 or 1, so pieces are stored with
-their columns as written and put in place when they are loaded.
+their columns as written and put in place when they are loaded. Their arrays are mapped into memory for as long as
+somebody uses them.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_X_y
 
-from mcf_cli.datasets import svmlight
-from mcf_cli.datasets.npz import read_table
+from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.datasets.dataset import missing_cells
+from mcf_cli.datasets.formats import svmlight
+from mcf_cli.datasets.formats.npz import as_floats, read_stored
 from mcf_cli.datasets.userfile import file_format
 from mcf_cli.errors import McfError
 
-Matrix = np.ndarray | sp.csr_matrix
-Source = Any  # str | Path | a list of them | an iterable of (X, y) | a function that returns one
-INDEX, FORMAT, VERSION = "chunks.json", "mcf-chunks", 1
+_ALIGNED = 64  # bytes
+
+
+class Ones:
+    """One array of ones for all that need some: a coded design is nothing but ones at places."""
+
+    def __init__(self) -> None:
+        self._held = np.ones(0)
+
+    def of(self, size: int) -> np.ndarray:
+        if size > len(self._held):
+            self._held = np.ones(2 * size)
+        return self._held[:size]
+
+
+@dataclass(frozen=True)
+class _Place:
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+
+class ArrayFile:
+    """A list of arrays at the end of a file; `arrays` maps them afresh, and memory is free again when they are gone."""
+
+    def __init__(self, file: IO[bytes], arrays: list[np.ndarray], ones: Ones):
+        self.file, self.ones = file, ones
+        self.start = file.seek(0, os.SEEK_END)
+        self.places: list[_Place | int] = []  # the size alone for an array of ones
+        for array in arrays:
+            if array.dtype == np.float64 and array.ndim == 1 and (array == 1.0).all():
+                self.places.append(array.size)
+                continue
+            order: Literal["C", "F"] = (
+                "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else "C"
+            )
+            file.write(bytes((self.start - file.tell()) % _ALIGNED))
+            self.places.append(_Place(file.tell() - self.start, array.dtype, array.shape, order))
+            file.write(array.tobytes(order))
+        file.flush()
+        self.size = file.tell() - self.start
+
+    def arrays(self) -> list[np.ndarray]:
+        """The arrays. What is written to them stays out of the file; arrays of ones are shared: leave them alone."""
+        mapped = (
+            np.memmap(self.file, np.uint8, "c", self.start, (self.size,))
+            if self.size
+            else np.empty(0, np.uint8)
+        )
+        return [
+            self.ones.of(place) if isinstance(place, int) else _view(mapped, place) for place in self.places
+        ]
+
+
+def _view(mapped: np.ndarray, place: _Place) -> np.ndarray:
+    return np.ndarray(place.shape, place.dtype, mapped, place.offset, order=place.order)
+
+
+PieceMatrix: TypeAlias = Any  # an array or a CSR matrix; scipy has no types
+ChunkSource = Any  # str | Path | a list of them | an iterable of (X, y) | a function that returns one
+INDEX, CHUNKS_FORMAT, CHUNKS_VERSION = "chunks.json", "mcf-chunks", 1
 
 
 @dataclass(frozen=True)
 class Piece:
     """Some rows. Those of a svmlight file have their columns as written, the `lowest` of which is noted."""
 
-    X: Matrix
+    X: PieceMatrix
     y: np.ndarray
     name: str
     lowest: int | None = None
 
     def outline(self) -> "Outline":
-        return Outline(self.name, *self.X.shape, self.lowest)
+        rows, columns = self.X.shape
+        return Outline(self.name, rows, columns, self.lowest)
 
 
 @dataclass(frozen=True)
@@ -87,7 +150,7 @@ class Columns:
             )
         return cls(first, n_features or width)
 
-    def place(self, X: Matrix) -> Matrix:
+    def place(self, X: PieceMatrix) -> PieceMatrix:
         """X with its columns in their place, as wide as all pieces together."""
         if not sp.issparse(X) or (not self.first and X.shape[1] == self.n_features):
             return X
@@ -96,20 +159,41 @@ class Columns:
 
 
 def read_file(path: str | Path, most: float = np.inf) -> Iterator[Piece]:
-    """The pieces of a file: svmlight text is cut at `most` entries, a npz file is one piece."""
+    """The pieces of a file, cut where they reach `most` entries."""
     path = Path(path)
     kind = file_format(path)
     if kind == "svmlight":
         for rows in svmlight.read_pieces(path, most):
             lowest, highest = rows.column_range()
-            yield Piece(rows.matrix(highest + 1, 0), np.array(rows.labels, dtype=float), str(path), lowest)
+            X = rows.matrix(highest + 1, 0)
+            _refuse_missing(X, path)
+            yield Piece(X, np.array(rows.labels, dtype=float), str(path), lowest)
     elif kind == "npz":
-        X, y = read_table(path)
+        X, y = read_stored(path)
         if y is None:
             raise McfError(f"{path} holds no labels: add an array y")
-        yield Piece(X, y, str(path))
+        for span in spans(X, most):
+            piece = as_floats(X[span], path)
+            _refuse_missing(piece, path)
+            yield Piece(piece, y[span], str(path))
     else:
         raise McfError(f"cannot read {path} in pieces: name it .svmlight or .npz (.gz and .xz may follow)")
+
+
+def _refuse_missing(X: PieceMatrix, path: Path) -> None:
+    if count := int(missing_cells(X).sum()):
+        raise McfError(f"{path} has {count:,} missing cells (NaN): data in pieces must be complete")
+
+
+def spans(X: PieceMatrix, most: float) -> Iterator[slice]:
+    """Rows of a table a piece at a time, each of about `most` stored entries."""
+    entries = X.indptr if sp.issparse(X) else X.shape[1] * np.arange(X.shape[0] + 1)
+    start, rows = 0, X.shape[0]
+    while start < rows:
+        end = rows if most == np.inf else int(np.searchsorted(entries, entries[start] + most))
+        end = min(max(end, start + 1), start + int(min(most, rows)), rows)
+        yield slice(start, end)
+        start = end
 
 
 def checked(X: Any, y: Any, name: str) -> Piece:
@@ -122,19 +206,21 @@ def checked(X: Any, y: Any, name: str) -> Piece:
         y = np.array(y.tolist())
     if y.dtype.kind not in "biufU":
         raise ValueError(f"{name}: labels of type {y.dtype}; give numbers or names")
-    return Piece(X, y, name)
+    return Piece(canonical(X), y, name)
 
 
-def pieces_of(source: Source, most: float) -> Iterator[Piece]:
+def pieces_of(source: ChunkSource, most: float) -> Iterator[Piece]:
     """Every piece of a source that holds a row, in order."""
     if isinstance(source, str | Path):
         source = [source]
-    elif isinstance(source, Callable):
+    elif callable(source):
         source = source()
     kinds = set()
     for number, item in enumerate(source):
         if isinstance(item, str | Path):
             found: Iterable[Piece] = read_file(item, most)
+        elif isinstance(item, Piece):
+            found = [item]
         else:
             X, y = _pair(item, number)
             found = [checked(X, y, f"chunk {number}")] if X.shape[0] else []
@@ -156,6 +242,17 @@ def _pair(item: Any, number: int) -> tuple[Any, Any]:
 class Chunks:
     """Chunks of rows in a folder; iterating yields (X, y), mapped into memory and read where they are used.
 
+    Parameters
+    ----------
+    folder : what `Chunks.write` wrote
+
+    Attributes
+    ----------
+    rows, n_features : of all chunks together
+    sizes : the rows of each chunk
+
+    Examples
+    --------
     >>> import tempfile
     >>> from mcf_cli import Chunks
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -171,15 +268,15 @@ class Chunks:
             index = json.loads((self.folder / INDEX).read_text())
         except (OSError, ValueError):
             raise McfError(f"{folder} holds no complete set of chunks: make one with Chunks.write") from None
-        if index.get("format") != FORMAT or index.get("version") != VERSION:
-            raise McfError(f"{folder} holds chunks of another version: write them anew with Chunks.write")
+        if index.get("format") != CHUNKS_FORMAT or index.get("version") != CHUNKS_VERSION:
+            raise McfError(f"{folder} holds chunks of another version: write them again with Chunks.write")
         self._columns = Columns(index["first_column"], index["n_features"])
-        self._rows: list[int] = index["rows"]
+        self.sizes: list[int] = index["rows"]
 
     @classmethod
     def write(
         cls,
-        source: Source,
+        source: ChunkSource,
         folder: str | os.PathLike[str],
         entries: int = 4_000_000,
         n_features: int | None = None,
@@ -187,9 +284,26 @@ class Chunks:
     ) -> "Chunks":
         """Read the source once and keep it in the folder; memory never holds more than one chunk.
 
-        entries: where svmlight text is cut, in stored entries; other sources keep the chunks they come in.
-        n_features: the number of columns, should the data not show all of them. zero_based: whether svmlight
-        columns count from 0; by default they do when a column 0 occurs.
+        Parameters
+        ----------
+        source : a svmlight or .npz file, a list of them, an iterable of (X, y) or a function that returns one
+        folder : where the chunks go
+        entries : where svmlight text is cut, in stored entries; other sources keep the chunks they come in
+        n_features : the number of columns, should the data not show all of them
+        zero_based : whether svmlight columns count from 0; by default they do when a column 0 occurs
+
+        Returns
+        -------
+        the chunks, as `Chunks(folder)` opens them
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from mcf_cli import Chunks
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     X, y = Chunks.write([([[1.0, 0.0]], [3.5])], folder, n_features=2)[0]
+        ...     X.tolist(), y.tolist()
+        ([[1.0, 0.0]], [3.5])
         """
         folder = Path(folder)
         if entries < 1:
@@ -205,8 +319,8 @@ class Chunks:
             raise McfError("the source holds no rows: expected files, or pairs (X, y)")
         columns = Columns.agreed(outlines, n_features, zero_based)
         index = {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": CHUNKS_FORMAT,
+            "version": CHUNKS_VERSION,
             "first_column": columns.first,
             "n_features": columns.n_features,
             "rows": [outline.rows for outline in outlines],
@@ -218,30 +332,39 @@ class Chunks:
 
     @property
     def rows(self) -> int:
-        return sum(self._rows)
+        return sum(self.sizes)
 
     @property
     def n_features(self) -> int:
         return self._columns.n_features
 
-    def __len__(self) -> int:
-        return len(self._rows)
+    @property
+    def first_column(self) -> int:
+        """How the column number 0 is written, in svmlight files."""
+        return self._columns.first
 
-    def __getitem__(self, number: int) -> tuple[Matrix, np.ndarray]:
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, number: int) -> tuple[PieceMatrix, np.ndarray]:
         """(X, y) of one chunk."""
+        return self.matrix(number), self.labels(number)
+
+    def matrix(self, number: int) -> PieceMatrix:
+        """X of one chunk."""
         stem = self._stem(number)
         if (whole := _path(stem, "X")).exists():
-            return np.load(whole, mmap_mode="r"), self.labels(number)
+            return np.load(whole, mmap_mode="r")
         data, indices, indptr = (np.load(_path(stem, name), mmap_mode="r") for name in _CSR)
         width = self._columns.first + self._columns.n_features
         X = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, width))
-        return self._columns.place(X), self.labels(number)
+        return self._columns.place(X)
 
     def labels(self, number: int) -> np.ndarray:
         """y of one chunk."""
         return np.load(_path(self._stem(number), "y"))
 
-    def __iter__(self) -> Iterator[tuple[Matrix, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[PieceMatrix, np.ndarray]]:
         return (self[number] for number in range(len(self)))
 
     def _stem(self, number: int) -> Path:
@@ -262,7 +385,7 @@ def _write_piece(stem: Path, piece: Piece) -> None:
     if sp.issparse(piece.X):
         arrays |= {
             "data": piece.X.data,
-            "indices": piece.X.indices.astype(np.int32),
+            "indices": piece.X.indices,
             "indptr": piece.X.indptr,
         }
     else:

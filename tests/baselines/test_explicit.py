@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from mcf_cli import Blankout, Gaussian, Poisson
 from mcf_cli.baselines import explicit
-from mcf_cli.baselines.explicit import Explicit
-from mcf_cli.baselines.moments import Moments, gram_matrix, signed_targets
-from mcf_cli.core.problem import Problem
+from mcf_cli.baselines.explicit import Explicit, SecondMoments, gram_matrix
+from mcf_cli.core.problem import Problem, signed_targets
 from scipy import sparse
 
 
@@ -100,7 +99,7 @@ def test_the_gram_matrix_is_the_same_by_either_product(density):
 
 def test_the_centred_loss_is_the_mean_squared_error_at_the_best_bias():
     X, y = counts(3)
-    moments = Moments()
+    moments = SecondMoments()
     targets = signed_targets(y, 3)
     moments.add(X[:20], targets[:20])
     moments.add(X[20:], targets[20:])

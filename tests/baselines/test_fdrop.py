@@ -5,20 +5,22 @@ from itertools import combinations
 import numpy as np
 import pytest
 from mcf_cli.baselines.fdrop import (
+    BatchRows,
     Fdrop,
-    Rows,
+    compiled_worst_case,
     doublings,
     largest_positive_sum,
     loss_gradient,
     worst_case_loss,
 )
-from mcf_cli.baselines.hinge import Hinge
+from mcf_cli.core.kernels.dispatch import unsigned
 from scipy import sparse
 from sklearn.datasets import load_digits
+from sklearn.svm import LinearSVC
 
 
 def rows_of(X, y):
-    return Rows.of(sparse.csr_matrix(X), np.asarray(y), np.arange(len(y)))
+    return BatchRows.of(sparse.csr_matrix(X), np.asarray(y), np.arange(len(y)))
 
 
 def enumerated_loss(x, label, weights, bias, deletions):
@@ -82,14 +84,14 @@ def test_the_subgradient_matches_finite_differences_away_from_kinks():
 
 @pytest.mark.parametrize("budget", [0, 1, 3, 99])
 def test_compiled_loops_give_the_same_loss_and_subgradient(budget):
-    loops = pytest.importorskip("mcf_cli.baselines.fdrop_loops")
+    pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
     rng = np.random.default_rng(5)
     X = sparse.csr_matrix(rng.normal(size=(40, 12)) * (rng.random((40, 12)) < 0.5))
     y, weights, bias = rng.integers(0, 4, 40), rng.normal(size=(4, 12)), rng.normal(size=4)
     rows, by_weights, by_bias = rng.permutation(40)[:25], np.zeros((4, 12)), np.zeros(4)
-    entries = X.indptr, X.indices, X.data, y
-    total = loops.worst_case(*entries, rows, weights, bias, budget, 1 / 25, by_weights, by_bias)
-    loss, of_weights, of_bias = loss_gradient(Rows.of(X, y, rows), weights, bias, budget)
+    entries = unsigned(X.indptr), unsigned(X.indices), X.data, y
+    total = compiled_worst_case(X)(*entries, rows, weights, bias, budget, 1 / 25, by_weights, by_bias)
+    loss, of_weights, of_bias = loss_gradient(BatchRows.of(X, y, rows), weights, bias, budget)
     assert total / 25 == pytest.approx(loss, rel=1e-12)
     np.testing.assert_allclose(by_weights, of_weights, atol=1e-12)
     np.testing.assert_allclose(by_bias, of_bias, atol=1e-12)
@@ -117,10 +119,23 @@ def noisy_classes(classes, seed=3):
 def test_without_deletions_it_is_the_hinge_solution(classes):
     X, y = noisy_classes(classes)
     ours = Fdrop(X, y).solve(0.01, deletions=0, max_iter=256, tol=1e-4)
-    reference = Hinge(X, y, multiclass="crammer-singer").solve(0.01, max_iter=50000, tol=1e-3)
-    assert reference.converged
-    assert ours.coef.shape == reference.coef.shape
-    assert ours.objective == pytest.approx(reference.objective, rel=5e-3)
+    reference = LinearSVC(
+        loss="hinge",
+        C=1 / (2 * 0.01 * len(y)),
+        multi_class="ovr" if classes == 2 else "crammer_singer",  # of two classes the margin is the same
+        intercept_scaling=10.0,
+        max_iter=50000,
+        tol=1e-3,
+    ).fit(X, y)
+    assert ours.coef.shape == reference.coef_.shape
+    scores = reference.decision_function(X)
+    if classes == 2:
+        losses = 1 - np.where(y, scores, -scores)
+    else:
+        others = np.where(np.arange(classes) == y[:, None], -np.inf, scores)
+        losses = 1 - scores[np.arange(len(y)), y] + others.max(axis=1)
+    objective = np.maximum(losses, 0).mean() + 0.01 * np.sum(reference.coef_**2)
+    assert ours.objective == pytest.approx(objective, rel=5e-3)
 
 
 def test_dense_and_sparse_input_give_the_same_weights():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mcf_cli.baselines.hinge import SMALLEST_L2, Hinge
+from mcf_cli.baselines.linear import SMALLEST_L2, Hinge
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 
@@ -40,13 +40,12 @@ def test_a_small_l2_separates_what_can_be_separated():
     assert (Hinge(X, y).solve(1e-4, max_iter=100000).predict(X) == y).all()
 
 
-@pytest.mark.parametrize("multiclass", ["ovr", "crammer-singer"])
-def test_three_classes_give_three_rows_and_dense_equals_sparse(multiclass):
+def test_three_classes_give_three_rows_and_dense_equals_sparse():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 3, 90)
     X = np.eye(3)[y] + 0.3 * rng.normal(size=(90, 3))
-    dense = Hinge(X, y, multiclass).solve(0.01)
-    packed = Hinge(sparse.csr_matrix(X), y, multiclass).solve(0.01)
+    dense = Hinge(X, y).solve(0.01)
+    packed = Hinge(sparse.csr_matrix(X), y).solve(0.01)
     assert dense.coef.shape == (3, 3)
     np.testing.assert_allclose(dense.coef, packed.coef, atol=1e-6)
     assert np.mean(dense.predict(X) == y) > 0.9
@@ -60,12 +59,10 @@ def test_no_penalty_is_the_smallest_one_and_an_unfinished_fit_says_so():
     assert "50 passes" in free.message
 
 
-def test_a_negative_l2_and_unknown_forms_are_refused():
+def test_a_negative_l2_is_refused():
     X, y = two_blobs()
     with pytest.raises(ValueError, match="l2 must be 0 or more"):
         Hinge(X, y).solve(-0.1)
-    with pytest.raises(ValueError, match="multiclass must be one of"):
-        Hinge(X, y, "pairs")
 
 
 @pytest.mark.parametrize("absent", [0, 1, 2])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mcf_cli.baselines.penalised import minimise_l1, subgradient_violation
+from mcf_cli.baselines.linear import minimise_l1, subgradient_violation
 from scipy.special import expit
 from sklearn.linear_model import Lasso
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from mcf_cli.baselines import penalised
-from mcf_cli.baselines.penalised import Penalised, subgradient_violation
+from mcf_cli.baselines import linear as penalised
+from mcf_cli.baselines.linear import Penalised, subgradient_violation
 from mcf_cli.core.problem import Problem
 from scipy import sparse
 from sklearn.linear_model import Lasso, LogisticRegression

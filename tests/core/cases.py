@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import reference as ref
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
+
+from tests.core import reference as ref
 
 REALS = np.array(
     [
@@ -109,6 +110,42 @@ SEQUENCE_NOISE = PerFeature(
     ]
 )
 
+
+def nested_law(x: np.ndarray) -> ref.Law:
+    return [
+        ref.poisson_noise(0, x[0], 2.0),
+        ref.poisson_noise(1, x[1], 1.0),
+        ref.unchanged(2, x[2]),
+        ref.blankout(3, x[3], 0.3),
+        ref.poisson_noise(4, x[4], 3.0),
+    ]
+
+
+def nested_symbols_law(x: np.ndarray) -> ref.Law:
+    return [
+        ref.poisson_noise(3, x[3], 1.5),
+        ref.dropout(4, x[4], 0.2),
+        ref.dropout(5, x[5], 0.6),
+        ref.multinomial([2, 0, 1], x[[2, 0, 1]], CONFUSION),
+    ]
+
+
+NESTED_NOISE = PerFeature(
+    [
+        ([4, 1, 3], PerFeature([([1, 0], Poisson(clip=[1.0, 3.0])), ([2], Blankout(0.3))])),
+        ([0], Poisson(clip=2.0)),
+    ]
+)
+NESTED_SYMBOLS_NOISE = PerFeature(
+    [
+        (
+            slice(3, None),
+            PerFeature([([0], PerFeature([([0], Poisson(clip=1.5))])), ([2, 1], Dropout([0.6, 0.2]))]),
+        ),
+        ([2, 0, 1], Multinomial(blocks=3, confusion=CONFUSION)),
+    ]
+)
+
 CASES = [
     Case("none", None, REALS, each(ref.unchanged), True),
     Case("blankout", Blankout(0.3), REALS, each(ref.blankout, 0.3), True),
@@ -155,6 +192,8 @@ CASES = [
     ),
     Case("mixed-sensors", SENSORS_NOISE, SENSORS, sensors_law, False),
     Case("mixed-sequence", SEQUENCE_NOISE, SEQUENCE, sequence_law, True),
+    Case("mixed-nested", NESTED_NOISE, COUNTS, nested_law, False),
+    Case("mixed-nested-symbols", NESTED_SYMBOLS_NOISE, SEQUENCE, nested_symbols_law, False),
 ]
 BY_NAME = {case.name: case for case in CASES}
 CORRUPTED = [case for case in CASES if case.corruption is not None]

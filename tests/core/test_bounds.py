@@ -1,14 +1,19 @@
 """On random problems bounds are bounds, tighter ones tighter, convex ones convex; and what is not, is not."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
-import reference as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcf_cli import BitSwap, Blankout, Dropout, Multinomial
-from mcf_cli.core.losses import increasing_root
+from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Multinomial
+from mcf_cli.core.losses.variational import increasing_root
 from mcf_cli.core.problem import Problem
+from scipy import sparse
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
+
+from tests.core import reference as ref
 
 ROWS, COLUMNS = 4, 4
 
@@ -176,6 +181,79 @@ def test_a_smooth_root_is_found_in_few_evaluations():
         return np.expm1(lam) / np.expm1(1.0) - targets
 
     ends = function(np.zeros(50)), function(np.ones(50))
-    root, _ = increasing_root(function, np.full(50, 0.5), ends[1] - ends[0])
+    root, _ = increasing_root(function, np.full(50, 0.5), ends[1] - ends[0], np.full(50, 1e-14))
     np.testing.assert_allclose(root, np.clip(np.log1p(targets * np.expm1(1.0)), 0.0, 1.0), atol=1e-9)
     assert len(calls) <= 10
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["one-each", "one-for-all"])
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1000.0])
+@pytest.mark.parametrize("corruption", [Gaussian(0.1), Blankout(0.3), Blankout(0.9)], ids=repr)
+def test_lambda_is_the_minimiser_at_any_weights(corruption, scale, shared):
+    """Large weights make its derivative a step: flat, then steep. Sought from the roots at smaller weights, too."""
+    for seed in (7, 8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.poisson(1.0, (12, 5)).astype(float), np.arange(12) % 2
+        coef, intercept = scale * rng.normal(size=(1, 5)), rng.normal(size=1)
+        bound = variational_bound(corruption, X, 2.0 * y - 1.0, coef[0], intercept[0])
+        objective = Problem(X, y, surrogate="variational", shared_lambda=shared)._objective(corruption, 0.0)
+        for share in (0.01, 0.3, 1.0):
+            value, _, _ = objective.loss_gradient(share * coef.T, share * intercept)
+        rows = [slice(None)] if shared else [slice(n, n + 1) for n in range(12)]
+        least = sum(lowest(bound, own) for own in rows) / 12
+        assert value == pytest.approx(least, rel=1e-9)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 1e9])
+def test_a_step_is_found_whatever_the_slope_was_before(rate):
+    """A root at 0.7 where the function jumps; a slope from elsewhere makes steps that are far too short or too long."""
+
+    def function(lam):
+        return np.tanh(1e5 * (lam - 0.7)) + 1e-3 * (lam - 0.7)
+
+    root, _ = increasing_root(function, np.array([0.2, 0.9]), np.full(2, rate), np.full(2, 1e-12))
+    np.testing.assert_allclose(root, 0.7, atol=1e-7)
+
+
+def variational_bound(corruption, X, sign, w, b):
+    def bound(lam, rows):
+        ends = [
+            corruption.log_mgf(np.outer(t * sign[rows], w), X[rows]).sum(axis=1) + t * sign[rows] * b
+            for t in (lam, lam - 1.0)
+        ]
+        return np.logaddexp(*ends) - lam * sign[rows] * (corruption.mean(X[rows]) @ w + b)
+
+    return bound
+
+
+def lowest(bound, rows):
+    """The minimum over lambda of a convex bound: where a grid has it, then between the neighbours."""
+    grid = np.linspace(0.0, 1.0, 101)
+    values = [bound(lam, rows).sum() for lam in grid]
+    best = int(np.argmin(values))
+    around = grid[max(best - 1, 0)], grid[min(best + 1, 100)]
+    options = {"xatol": 1e-13}
+    found = minimize_scalar(
+        lambda lam: bound(lam, rows).sum(), bounds=around, method="bounded", options=options
+    )
+    return min(found.fun, *values)
+
+
+def test_a_gaussian_variational_loss_leaves_sparse_rows_sparse():
+    X = sparse.random(1_000, 5_000, density=1e-3, random_state=0, format="csr")
+    rng = np.random.default_rng(0)
+    coef, y = rng.normal(size=(1, 5_000)), np.arange(1_000) % 2
+    problem = Problem(X, y, surrogate="variational")
+    tracemalloc.start()
+    try:
+        value, gradient, _ = problem.loss_gradient(Gaussian(0.02), 0.0, coef, np.zeros(1))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10e6  # X has 60 kB; with all its zeros it has 40 MB
+    few = slice(0, 6)
+    bound = variational_bound(Gaussian(0.02), X[few].toarray(), 2.0 * y[few] - 1.0, coef[0], 0.0)
+    part = problem.subset(np.arange(6)).loss_gradient(Gaussian(0.02), 0.0, coef, np.zeros(1))[0]
+    least = np.mean([lowest(bound, slice(n, n + 1)) for n in range(6)])
+    assert part == pytest.approx(least, rel=1e-9)
+    assert np.isfinite(gradient).all() and np.isfinite(value)

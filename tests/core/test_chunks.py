@@ -4,19 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import CASES, LABELS, weights
 from mcf_cli import Blankout, Dropout, Gaussian, Laplace, Poisson
-from mcf_cli.core.chunks import (
-    Chunk,
-    SummedObjective,
-    Task,
-    added,
-    minimise_quadratic,
-    second_moments,
-    solve,
-)
 from mcf_cli.core.problem import Problem
+from mcf_cli.scale.sums import Chunk, SummedObjective, Task, added, chunk_moments, minimise_quadratic, solve
 from scipy import sparse
+
+from tests.core.cases import CASES, LABELS, weights
 
 OPTIONS = {
     "quadratic": {"loss": "quadratic"},
@@ -64,7 +57,7 @@ def test_the_solution_is_that_of_all_rows(family, options, classes):
     X = X if classes == 2 else sparse.csr_matrix(X)
     task = task_of(family, 30, classes, 0.01, **options)
     chunks = [Chunk(X[rows], y[rows], task) for rows in CUTS]
-    moments = sum(second_moments(X[rows], task) for rows in CUTS)
+    moments = sum(chunk_moments(X[rows], task) for rows in CUTS)
     ours = solve(
         task, 150, moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks), max_iter=9999, tol=1e-9
     )
@@ -108,7 +101,7 @@ def test_several_targets_of_a_regression():
         Gaussian(0.5), n_features=30, n_classes=0, n_outputs=2, l2=0.1, options={"loss": "quadratic"}
     )
     chunks = [Chunk(X[rows], Y[rows], task) for rows in CUTS]
-    moments = sum(second_moments(X[rows], task) for rows in CUTS)
+    moments = sum(chunk_moments(X[rows], task) for rows in CUTS)
     ours = solve(task, 150, moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks))
     whole = Problem(X, Y, loss="quadratic", n_classes=0).solve(Gaussian(0.5), 0.1)
     np.testing.assert_allclose(ours.coef, whole.coef, atol=1e-8)
@@ -133,7 +126,7 @@ def test_a_wrong_parameter_is_refused_before_any_chunk_is_made(corruption, optio
 
 def fit_in_chunks(task, X, y, **more):
     chunks = [Chunk(X[rows], y[rows], task) for rows in CUTS]
-    moments = sum(second_moments(X[rows], task) for rows in CUTS)
+    moments = sum(chunk_moments(X[rows], task) for rows in CUTS)
     return solve(task, len(y), moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks), **more)
 
 
@@ -180,7 +173,7 @@ def test_conjugate_gradients_that_run_out_of_iterations_say_so():
     X, y = counts_and_labels(3)
     task = task_of(Blankout(0.4), 30, 3, 0.01, loss="quadratic")
     chunk = Chunk(X, y, task)
-    objective, curvature = SummedObjective(task, 150, chunk.sums), second_moments(X, task) / 75
+    objective, curvature = SummedObjective(task, 150, chunk.sums), chunk_moments(X, task) / 75
     short = minimise_quadratic(objective, True, curvature, max_iter=2)
     assert (short.n_iter, short.converged) == (2, False)
     assert minimise_quadratic(objective, True, curvature).converged

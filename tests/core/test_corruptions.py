@@ -2,12 +2,24 @@
 
 import numpy as np
 import pytest
-import reference as ref
-from cases import BITS, CORRUPTED, COUNTS, ONE_HOT, REALS, weights
-from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
+from mcf_cli import (
+    BitSwap,
+    Blankout,
+    Dropout,
+    Gaussian,
+    Laplace,
+    MCFClassifier,
+    Multinomial,
+    PerFeature,
+    Poisson,
+)
 from mcf_cli.core.problem import Problem
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.base import clone
+
+from tests.core import reference as ref
+from tests.core.cases import BITS, BY_NAME, CORRUPTED, COUNTS, ONE_HOT, REALS, weights
 
 EVERY_CORRUPTION = pytest.mark.parametrize("case", CORRUPTED, ids=str)
 
@@ -233,6 +245,63 @@ def test_a_column_outside_the_data_is_refused(column):
         evaluate(PerFeature([([0, column], Blankout(0.5))]), REALS)
 
 
+@pytest.mark.parametrize("columns", [[], (), np.zeros(5, dtype=bool), slice(2, 2)], ids=str)
+def test_a_part_without_columns_changes_nothing(columns):
+    mixed = PerFeature([(columns, Gaussian(0.5)), ([1], Blankout(0.5))])
+    alone = PerFeature([([1], Blankout(0.5))])
+    np.testing.assert_array_equal(mixed.variance(REALS), alone.variance(REALS))
+    assert evaluate(mixed, REALS)[0] == evaluate(alone, REALS)[0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([([True, False], Blankout())], "a mask of 2 entries for 5 columns"),
+        ([([True] * 6, Blankout())], "a mask of 6 entries for 5 columns"),
+        ([(2, Blankout())], "columns 2 must be a list of column numbers"),
+        ([("size", Blankout())], "columns 'size' must be a list of column numbers"),
+        ([(["size", "age"], Blankout())], "must be a list of column numbers"),
+        ([({0, 1}, Blankout())], "columns {0, 1} must be a list of column numbers"),
+        ([([0.0, 1.0], Blankout())], "must be a list of column numbers"),
+        ([([[0, 1]], Blankout())], "must be a list of column numbers"),
+        ([([[0], [1, 2]], Blankout())], "must be a list of column numbers"),
+        ([(slice("a", "b"), Blankout())], "must be a list of column numbers"),
+        ([(None, Blankout())], "columns None must be a list of column numbers"),
+        ([Blankout()], r"a list of pairs, \[\(columns, corruption\), ...\]; got Blankout\("),
+        (Blankout(), r"a list of pairs"),
+        ([([0], Blankout(), 3)], r"a list of pairs"),
+        ([([0], "blank")], "corruption='blank' is not known"),
+        ([([0, 1], Blankout(q=[0.1, 0.2, 0.3]))], "q has 3 entries for 2 features"),
+        ([([0, 1], PerFeature([([2], Blankout())]))], "column 2 is outside the 2 columns"),
+    ],
+    ids=lambda value: str(value)[:50] if isinstance(value, list) else "",
+)
+def test_parts_that_name_no_columns_are_refused_in_one_line(parts, words):
+    with pytest.raises(ValueError, match=words) as refusal:
+        evaluate(PerFeature(parts), REALS)
+    assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "container", [np.asarray, sparse.csr_matrix, sparse.csc_matrix], ids=lambda c: c.__name__
+)
+@pytest.mark.parametrize("case", [BY_NAME["poisson-clip-per-feature"], BY_NAME["mixed-nested"]], ids=str)
+def test_clipped_counts_are_the_same_in_every_container(case, container):
+    """Covariances, means and samples of what is cut at a number a column, also within a mix of mixes."""
+    X, family, row_weights = container(case.X), case.corruption, np.linspace(0.5, 2.0, len(case.X))
+    covariance = sum(w * ref.covariance(law) for w, law in zip(row_weights, case.laws, strict=True))
+    np.testing.assert_allclose(family.covariance_sum(X, row_weights).toarray(), covariance, atol=1e-8)
+    offset, C = family.mean_map(X.shape[1])
+    np.testing.assert_allclose(
+        offset + family.prepare(X) @ C.toarray(), [ref.mean(law) for law in case.laws], atol=1e-8
+    )
+    rng, total = np.random.default_rng(0), 0.0
+    for _ in range(4000):
+        total = total + family.sample(X, rng)
+    total = total.toarray() if sparse.issparse(total) else total
+    np.testing.assert_allclose(total / 4000, family.mean(case.X), atol=0.15)
+
+
 def test_a_symbol_may_always_be_misread():
     """q = 1 is in the domain of multinomial noise, as it is not for blankout."""
     mean = Multinomial(q=1.0, blocks=3).mean(ONE_HOT)
@@ -295,3 +364,22 @@ def test_log_mgfs_of_symbols_take_one_row_as_well_as_many():
         rows = np.array([function(t, row) for row in ONE_HOT])
         np.testing.assert_allclose(function(t, ONE_HOT), rows)
         np.testing.assert_allclose(function(t, ONE_HOT[None])[0], rows)
+
+
+def test_poisson_keeps_its_digits_at_counts_of_ten_thousand_millions():
+    """x (e^t - 1) with weights of 1e-10: the difference has to be taken before it is rounded."""
+    t, x = np.array([1e-10, -3e-11, 2e-12]), np.array([1e10, 3e10, 5e11])
+    np.testing.assert_allclose(Poisson().log_mgf(t, x), x * np.expm1(t), rtol=1e-14)
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(1.0, (40, 3)) * 1e10, np.arange(40) % 2
+    X[:, 0] *= 1.0 + y
+
+    def objective(theta):
+        sign = 1.0 - 2.0 * y
+        return np.logaddexp(
+            0.0, (X * np.expm1(np.outer(sign, theta[:3] / 1e10))).sum(axis=1) + sign * theta[3]
+        ).mean()
+
+    found = minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-9})
+    model = MCFClassifier(corruption=Poisson()).fit(X, y)
+    assert model.objective_ == pytest.approx(found.fun, rel=1e-9)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from mcf_cli import Blankout, Dropout, MCFClassifier, PerFeature, Poisson
-from mcf_cli.core import design
-from mcf_cli.core.coding import CodeBook, encode
-from mcf_cli.core.design import row_sum, structure
+from mcf_cli.core.design import blocks as design
+from mcf_cli.core.design.blocks import row_sum, structure
+from mcf_cli.core.design.coding import CodeBook, encode
 from mcf_cli.core.problem import Problem
 
 rng = np.random.default_rng(0)

@@ -5,11 +5,12 @@ Equation and table names are the labels of the paper's source. docs/errata.md li
 
 import numpy as np
 import pytest
-import reference as ref
 from mcf_cli import Blankout, Dropout, Gaussian, Laplace, Poisson
 from mcf_cli.core.problem import Problem
 from scipy.special import expit, logsumexp
 from sklearn.datasets import load_digits
+
+from tests.core import reference as ref
 
 X = np.array([[0.7, 0.2, -1.2], [0.4, 2.0, 0.3], [-0.5, 0.9, 0.6], [1.1, -0.8, 0.5]])
 COUNTS = np.array([[0, 3, 1], [1, 0, 2], [2, 1, 0], [4, 0, 1.0]])

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from mcf_cli import Blankout, Dropout
-from mcf_cli.core import kernels
+from mcf_cli.core.kernels import dispatch as kernels
+from mcf_cli.core.kernels import threads
 from mcf_cli.core.problem import Problem
+from scipy.special import expit
 from threadpoolctl import threadpool_info, threadpool_limits
 
 rng = np.random.default_rng(0)
@@ -79,6 +81,25 @@ def test_exponentials_agree(turned, monkeypatch):
     np.testing.assert_allclose(compiled, reference, rtol=1e-14, atol=1e-300)
 
 
+def test_exponentials_less_one_keep_their_digits_about_zero(monkeypatch):
+    t = np.concatenate([rng.uniform(-800, 200, 10_000), 10.0 ** rng.uniform(-15, 1, 90_000)]).reshape(
+        200, 500
+    )
+    t *= rng.choice([-1.0, 1.0], t.shape)
+    t = np.minimum(t, 200.0)
+    compiled, reference = with_and_without_numba(monkeypatch, lambda: kernels.exponential(t, less_one=True))
+    np.testing.assert_array_equal(reference, np.expm1(t))
+    np.testing.assert_allclose(compiled, reference, rtol=1e-13)
+
+
+@pytest.mark.parametrize("z", [-700.0, -40.0, -20.0, -1e-9, 0.0, 3.0, 40.0])
+def test_a_small_softplus_and_its_slope_keep_their_digits(z):
+    value, rate = np.empty(1), np.empty(1)
+    kernels.softplus_sigmoid(np.array([z]), value, rate)
+    assert value[0] == pytest.approx(np.logaddexp(0.0, z), rel=1e-14)
+    assert rate[0] == pytest.approx(expit(z), rel=1e-14)
+
+
 def test_transposed_products_agree(monkeypatch):
     A, x = sp.random(400, 3_000, density=0.2, random_state=2, format="csr"), rng.normal(size=400)
     compiled, reference = with_and_without_numba(monkeypatch, lambda: kernels.transposed_product(A, x))
@@ -105,44 +126,44 @@ def test_exponentials_of_every_other_column():
 
 def test_little_work_is_not_compiled_and_numba_can_be_switched_off(monkeypatch):
     pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
-    assert kernels.compiled((1 << 14) - 1) is None
-    assert kernels.compiled(1 << 14) is not None
+    assert kernels.compiled("softmax", (1 << 14) - 1) is None
+    assert kernels.compiled("softmax", 1 << 14) is not None
     monkeypatch.setenv("MCF_NUMBA", "0")
-    assert kernels.compiled(1 << 14) is None
+    assert kernels.compiled("softmax", 1 << 14) is None
 
 
 @pytest.mark.parametrize("allowed", ["1", "3"])
 def test_threads_are_as_many_as_allowed(allowed, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", allowed)
-    assert kernels.threads() == int(allowed)
+    assert threads.threads() == int(allowed)
 
 
 @pytest.mark.parametrize("allowed", ["", "0", "many"])
 def test_threads_are_as_many_as_cores_without_a_valid_limit(allowed, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", allowed)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert kernels.threads() == cores
+    assert threads.threads() == cores
 
 
 def test_threads_keep_the_order_and_a_thread_keeps_its_parts(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
 
     def tens(n):
-        return kernels.in_threads(lambda unit: (10 * n + unit, threading.get_ident()), [0, 1, 2])
+        return threads.in_threads(lambda unit: (10 * n + unit, threading.get_ident()), [0, 1, 2])
 
-    results = kernels.in_threads(tens, [0, 1, 2, 3])
+    results = threads.in_threads(tens, [0, 1, 2, 3])
     assert [[number for number, _ in row] for row in results] == [
         [10 * n, 10 * n + 1, 10 * n + 2] for n in range(4)
     ]
     assert all(len({thread for _, thread in row}) == 1 for row in results)
     assert threading.get_ident() not in {thread for row in results for _, thread in row}
-    assert list(kernels.a_few_at_a_time(lambda n: n * n, list(range(7)))) == [0, 1, 4, 9, 16, 25, 36]
+    assert list(threads.a_few_at_a_time(lambda n: n * n, list(range(7)))) == [0, 1, 4, 9, 16, 25, 36]
 
 
 @pytest.mark.parametrize("n", [1, 5, 1000])
 def test_shares_are_one_a_thread_and_hold_every_entry_once(n, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    shares = kernels._shares(n)
+    shares = threads._shares(n)
     assert len(shares) == 3
     np.testing.assert_array_equal(np.concatenate([np.arange(n)[share] for share in shares]), np.arange(n))
 
@@ -150,10 +171,10 @@ def test_shares_are_one_a_thread_and_hold_every_entry_once(n, monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_makes_threads_of_its_own(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert kernels.in_threads(str, [1, 2]) == ["1", "2"]
+    assert threads.in_threads(str, [1, 2]) == ["1", "2"]
     child = os.fork()
     if not child:
-        os._exit(0 if kernels.in_threads(str, [3, 4]) == ["3", "4"] else 1)
+        os._exit(0 if threads.in_threads(str, [3, 4]) == ["3", "4"] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -163,7 +184,7 @@ def test_fits_that_overlap_leave_blas_with_the_threads_that_it_had():
 
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        first, second = kernels.one_blas_thread(), kernels.one_blas_thread()
+        first, second = threads.one_blas_thread(), threads.one_blas_thread()
         first.__enter__()
         assert set(blas_threads()) <= {1}
         second.__enter__()
@@ -198,7 +219,7 @@ def wide_pairs(width):
 def test_loops_over_pairs_are_a_table_and_a_product(width):
     pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
     Z, feature, slope, V, G = wide_pairs(width)
-    assert kernels.loops_over_pairs(Z, slope)
+    assert kernels.loops_over_pairs(Z, feature, slope)
     np.testing.assert_allclose(
         kernels.pairs_along(Z, feature, slope, V), Z @ (slope * V[feature]), rtol=1e-12, atol=1e-12
     )
@@ -209,10 +230,11 @@ def test_loops_over_pairs_are_a_table_and_a_product(width):
 
 
 def test_loops_over_pairs_are_for_wide_tables_stored_by_columns_only():
-    Z, _, slope, _, _ = wide_pairs(8)
-    assert not kernels.loops_over_pairs(Z, slope[:, :7])
-    assert not kernels.loops_over_pairs(Z.tocsr(), slope)
-    assert not kernels.loops_over_pairs(Z, slope[:100])
+    Z, feature, slope, _, _ = wide_pairs(8)
+    assert not kernels.loops_over_pairs(Z, feature, slope[:, :7])
+    assert not kernels.loops_over_pairs(Z.tocsr(), feature, slope)
+    assert not kernels.loops_over_pairs(Z, feature, slope[:100])
+    assert not kernels.loops_over_pairs(Z, feature.astype(np.int64), slope)
 
 
 @pytest.mark.parametrize("y", [0, 4, 8])
@@ -239,10 +261,10 @@ def test_shares_are_added_to_their_rows(n):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_forked_during_a_fit_counts_its_own_fits():
-    with kernels.one_blas_thread():
+    with threads.one_blas_thread():
         child = os.fork()
         if not child:
-            os._exit(kernels._fits)
+            os._exit(threads._fits)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

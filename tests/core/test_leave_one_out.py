@@ -6,11 +6,12 @@ on their sum. The paper's formula keeps everything but n's m m': its variance, a
 
 import numpy as np
 import pytest
-import reference as ref
-from cases import CASES, LABELS, REALS
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, Poisson
 from mcf_cli.core.problem import Problem
 from scipy import sparse
+
+from tests.core import reference as ref
+from tests.core.cases import CASES, LABELS, REALS
 
 RNG = np.random.default_rng(21)
 TALL = RNG.poisson(1.5, size=(16, 5)).astype(float)

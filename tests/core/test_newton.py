@@ -4,19 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import CASES, LABELS
 from mcf_cli import Blankout, Multinomial, Poisson
-from mcf_cli.core.newton import _Model
 from mcf_cli.core.problem import Problem
+from mcf_cli.core.solvers.newton import _Model
 from scipy import sparse
-from test_losses import BINARY_AND_THREE, LOSSES
+
+from tests.core.cases import BY_NAME, CASES, LABELS
+from tests.core.loss_cases import BINARY_AND_THREE, EVERY_CASE, LOSSES
 
 SMOOTH = [loss for loss in LOSSES if loss.name in ("exponential", "jensen-pairwise", "jensen-shared")]
-COUPLED = [case for case in CASES if "multinomial" in case.name or "sequence" in case.name]
 EVERY_SMOOTH_LOSS = pytest.mark.parametrize("loss", SMOOTH, ids=str)
-UNCOUPLED = pytest.mark.parametrize(
-    "case", [case for case in CASES if case not in COUPLED and "laplace" not in case.name], ids=str
-)
 
 
 def objective_at(loss, case, classes, l2=0.1, data=None):
@@ -29,7 +26,7 @@ def objective_at(loss, case, classes, l2=0.1, data=None):
 
 
 @EVERY_SMOOTH_LOSS
-@UNCOUPLED
+@EVERY_CASE
 @BINARY_AND_THREE
 def test_products_with_the_second_derivative_are_differences_of_gradients(loss, case, classes):
     objective, W, b, random = objective_at(loss, case, classes)
@@ -50,7 +47,7 @@ def test_products_with_the_second_derivative_are_differences_of_gradients(loss, 
 
 
 @EVERY_SMOOTH_LOSS
-@UNCOUPLED
+@EVERY_CASE
 def test_the_diagonal_of_two_classes_is_exact(loss, case):
     """With more classes the cross terms of a class with itself are left out."""
     objective, W, b, _ = objective_at(loss, case, 2)
@@ -63,7 +60,7 @@ def test_the_diagonal_of_two_classes_is_exact(loss, case):
     assert diagonal_b[0] == pytest.approx(hessian.product(np.zeros_like(W), np.ones(1))[1][0], rel=1e-10)
 
 
-@UNCOUPLED
+@EVERY_CASE
 def test_the_diagonal_of_the_exponential_loss_is_exact_with_more_classes_too(case):
     objective, W, b, _ = objective_at(SMOOTH[0], case, 3)
     hessian = objective.expand(W, b)[1]()[2]
@@ -75,7 +72,7 @@ def test_the_diagonal_of_the_exponential_loss_is_exact_with_more_classes_too(cas
 
 
 @EVERY_SMOOTH_LOSS
-@UNCOUPLED
+@EVERY_CASE
 @BINARY_AND_THREE
 def test_newton_and_lbfgs_agree(loss, case, classes):
     data = sparse.csr_matrix(case.X)
@@ -87,9 +84,10 @@ def test_newton_and_lbfgs_agree(loss, case, classes):
     np.testing.assert_allclose(newton.intercept, lbfgs.intercept, atol=2e-6)
 
 
-@pytest.mark.parametrize("case", COUPLED, ids=str)
-def test_features_that_covary_are_left_to_lbfgs(case):
-    problem = Problem(case.X, LABELS[2], n_classes=2)
+@pytest.mark.parametrize("surrogate", ["variational", "quadratic"])
+def test_losses_without_second_derivatives_are_left_to_lbfgs(surrogate):
+    case = BY_NAME["blankout"]
+    problem = Problem(case.X, LABELS[2], n_classes=2, surrogate=surrogate)
     with pytest.raises(ValueError, match="lbfgs"):
         problem.solve(case.corruption, 0.1, method="newton")
     assert problem.solve(case.corruption, 0.1).converged

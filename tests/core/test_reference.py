@@ -4,9 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import reference as ref
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
+
+from tests.core import reference as ref
 
 X = np.array([0.7, 0.0, -1.2, 0.4])
 COEF = np.array([[0.6, -0.4, 0.3, -0.2], [-0.1, 0.5, 0.2, 0.3], [0.2, 0.1, -0.6, 0.4]])

@@ -1,15 +1,20 @@
 """Solutions solve: normal equations in primal and dual, minima of the reference loss, folds, warm starts."""
 
+import re
+
 import numpy as np
 import pytest
-import reference as ref
-from cases import BY_NAME, CASES, LABELS
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, Poisson
 from mcf_cli.core.problem import Problem
-from mcf_cli.core.solvers import QuadraticSystem, _Terms, inverse_root
+from mcf_cli.core.solvers import inverse_root
+from mcf_cli.core.solvers.least_squares import QuadraticSystem
+from mcf_cli.core.solvers.normal_equations import Terms
 from scipy import sparse
 from scipy.optimize import minimize
-from test_losses import BINARY_AND_THREE, EVERY_CASE, EVERY_LOSS, LOSSES, SOME_CASES, Loss
+
+from tests.core import reference as ref
+from tests.core.cases import BY_NAME, CASES, LABELS
+from tests.core.loss_cases import BINARY_AND_THREE, EVERY_CASE, EVERY_LOSS, LOSSES, SOME_CASES, Loss
 
 TIGHT = {"max_iter": 20000, "tol": 1e-9}
 CONVEX = [
@@ -269,7 +274,7 @@ def test_the_preconditioner_is_the_diagonal_of_the_system(corruption, fit_interc
     rng = np.random.default_rng(0)
     X = sparse.csr_matrix((rng.random((30, 6)) < 0.4).astype(float))
     system = QuadraticSystem(X, rng.normal(size=(30, 2)), rng.dirichlet(np.ones(30)), fit_intercept)
-    terms = _Terms(system, corruption, 0.1)
+    terms = Terms(system, corruption, 0.1)
     columns = terms.apply(np.eye(6))
     np.testing.assert_allclose(terms.column_squares + terms.R.diagonal(), np.diagonal(columns), rtol=1e-10)
 
@@ -339,3 +344,24 @@ def test_lbfgs_sees_features_of_very_different_scales_alike():
         for scale in (1.0, np.logspace(-3, 3, 8))
     )
     assert far <= 2 * near
+
+
+@pytest.mark.parametrize(
+    ("loss", "method", "words"),
+    [
+        ("logistic", "direct", "method='direct' needs the quadratic loss"),
+        ("quadratic", "newton", "method='newton' needs another loss than the quadratic one"),
+        ("logistic", "nowton", "method='nowton' is not known; give one of auto, direct, cg, newton, lbfgs"),
+    ],
+)
+def test_a_solver_that_does_not_suit_is_refused_with_what_it_needs(loss, method, words):
+    X, y = np.array([[1.0], [0.0], [2.0], [0.0]]), np.array([0, 1, 0, 1])
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Problem(X, y, loss=loss).solve(Blankout(q=0.5), 0.1, method=method)
+
+
+def test_a_solver_without_the_second_derivatives_it_needs_names_another():
+    X, y = np.array([[1.0], [0.0], [2.0], [0.0]]), np.array([0, 1, 0, 1])
+    problem = Problem(X, y, surrogate="variational")
+    with pytest.raises(ValueError, match=r"needs second derivatives.*use 'lbfgs'"):
+        problem.solve(Blankout(q=0.5), 0.1, method="newton")

@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import LABELS
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
 from mcf_cli.core.problem import Problem
 from scipy import sparse
+
+from tests.core.cases import LABELS
 
 RNG = np.random.default_rng(11)
 REALS = RNG.normal(size=(6, 6)) * 10.0 ** RNG.integers(-3, 4, size=(6, 6))
@@ -131,3 +132,38 @@ def test_a_fit_of_huge_counts_is_silent():
                 solution = Problem(COUNTS, LABELS[2], **options).solve(corruption, 1e-3, max_iter=15)
                 assert np.all(np.isfinite(solution.coef))
                 assert np.isfinite(solution.objective)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("corruption", [None, Gaussian(0.3), Laplace(0.1), Blankout([0.0, 0.4])], ids=str)
+@pytest.mark.parametrize(
+    "options", [options for name, options in LOSSES.items() if name != "quadratic"], ids=str
+)
+def test_an_offset_of_a_column_is_one_of_the_biases(options, corruption, container):
+    """1e8 leaves the values their last eight digits."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(60, 2)) * 1024) / 1024  # exact after the offset, too
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=60), [-0.4, 0.4])
+    offset = np.array([1e8, 0.0])
+    near = Problem(X, y, **options).solve(corruption, 0.01, tol=1e-8)
+    problem = Problem(container(X + offset), y, **options)
+    far = problem.solve(corruption, 0.01, tol=1e-8)
+    assert near.converged and far.converged and np.abs(near.coef).max() > 0.1
+    np.testing.assert_allclose(far.coef, near.coef, atol=1e-6)
+    assert far.objective == pytest.approx(near.objective, rel=1e-8)
+    scores = far.decision(X + offset) - near.decision(X)
+    np.testing.assert_allclose(scores - scores[:, :1], 0.0, atol=1e-5)  # a shift of all classes says nothing
+    again = problem.solve(corruption, 0.01, tol=1e-8, start=far)
+    assert again.n_iter <= 2 and again.objective == pytest.approx(far.objective, rel=1e-8)
+
+
+def test_a_row_that_lacks_a_column_does_not_hide_its_offset():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=200) > 0).astype(int)
+    X[0] = -1e8, 0.0, 0.0
+    near, far = (
+        Problem(X + offset, y).solve(Gaussian(0.1), 1e-3, tol=1e-8) for offset in ([0, 0, 0], [1e8, 0, 0])
+    )
+    assert near.converged and far.converged
+    assert far.objective == pytest.approx(near.objective, rel=1e-8)

@@ -1,14 +1,9 @@
 """Data homes for the tests: one with every real file that can be had, one that is empty."""
 
-import os
-from pathlib import Path
-
 import pytest
-from mcf_cli.datasets import fetch, home, registry, verify
-from mcf_cli.errors import McfError
+from mcf_cli.datasets.store import registry
 
-SHARED = Path(os.environ.get("MCF_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data")
-OWN = home.data_home()  # the user's, before any test changes it
+from tests.datasets.real_data import OWN, SHARED, get_or_skip
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +26,6 @@ def shared_home(linked_home, monkeypatch):
         pytest.skip("real data is not beside the checkout (shared/data)")
     monkeypatch.setenv("MCF_DATA_HOME", str(linked_home))
     return linked_home
-
-
-def get_or_skip(name: str, form: str | None = None, clients: tuple[str, ...] = ("npm", "pip")) -> verify.Here:
-    """From what is here or through package clients; skipped if they cannot fetch it, not if it is bad."""
-    try:
-        return fetch.get(name, form, kinds=clients)
-    except McfError as error:
-        if "what came" in str(error):
-            raise
-        reason = " ".join(str(error).split())
-    return pytest.skip(f"{name} is not here, and no package brings it: {reason[:200]}")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import hashlib
 import random
 
-from mcf_cli.datasets.entry import Content, Download, Entry, File, Form
+from mcf_cli.datasets.store.entry import Content, Download, Entry, File, Form
 
 BYTES = random.Random(2013).randbytes(300_000)
 
@@ -18,12 +18,22 @@ def demo(*urls: str, body: bytes = BYTES) -> Entry:
 MEMBERS = {"one/a.txt": b"first content\n" * 50, "two/b.txt": b"second content\n" * 50}
 
 
+def git_sha1(body: bytes) -> str:
+    """The name that git gives to these bytes (`git hash-object`)."""
+    return hashlib.sha1(f"blob {len(body)}\0".encode() + body).hexdigest()
+
+
 def demo_archive() -> Entry:
-    """An entry with a form that is a tar of two contents, and one that has no public checksum."""
-    contents = tuple(Content(name, hashlib.sha256(body).hexdigest()) for name, body in MEMBERS.items())
-    unchecked = Content("three/c.review", None, structure="reviews", rows=2)
+    """An entry with a form that is a tar of two contents, one that lacks the second, and one without a checksum."""
+    first, second = MEMBERS.items()
+    contents = (
+        Content(first[0], hashlib.sha256(first[1]).hexdigest()),
+        Content(second[0], None, git_sha1=git_sha1(second[1])),
+    )
+    unchecked = Content("three/c.rdf", None, structure="rdf")
     forms = (
         Form("tar", "all in one", (File("demo.tar", contents, other_names=("demo-other.tar",)),)),
-        Form("reviews", "no public checksum", (File("c.review", (unchecked,)),)),
+        Form("first", "the first alone", (File("demo-first.tar", contents[:1]),), enough=False),
+        Form("rdf", "no public checksum", (File("c.rdf", (unchecked,)),)),
     )
     return Entry("demo", "a test", "none", "", forms, ())

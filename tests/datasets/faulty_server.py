@@ -11,6 +11,7 @@ class Status:
     """Answer with an error."""
 
     code: int
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Server:
             return
         fault = page.faults.popleft() if page.faults else None
         if isinstance(fault, Status):
-            request.send_error(fault.code)
+            request.send_error(fault.code, fault.reason)
             return
         whole = wanted is None or isinstance(fault, IgnoreRange)
         whole = whole or request.headers.get("If-Range", page.etag) != page.etag

@@ -4,8 +4,8 @@ import io
 import tarfile
 from pathlib import Path
 
-from mcf_cli.datasets import registry
-from mcf_cli.datasets.verify import Here
+from mcf_cli.datasets.store import registry
+from mcf_cli.datasets.store.verify import Here
 
 
 def here(name: str, form: str, *paths: Path) -> Here:

@@ -2,9 +2,10 @@
 
 import sys
 
-from demo_entry import demo
-from mcf_cli.datasets import fetch
+from mcf_cli.datasets.store import fetch
 from mcf_cli.errors import McfError
+
+from tests.datasets.demo_entry import demo
 
 try:
     fetch.get(demo(sys.argv[1]))

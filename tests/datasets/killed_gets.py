@@ -1,6 +1,6 @@
 """Gets the demo data into one home after another, each time killed one step on the disk later than before.
 
-python killed_gets.py URL FOLDER    # makes FOLDER/1, FOLDER/2, ... until a process lives to its end
+python -m tests.datasets.killed_gets URL FOLDER    # makes FOLDER/1, FOLDER/2, ... until a process lives to its end
 """
 
 import itertools
@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 
-from demo_entry import demo
-from mcf_cli.datasets import fetch
+from mcf_cli.datasets.store import fetch
+
+from tests.datasets.demo_entry import demo
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod"}
 

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
-from formats import here, write_tar
-from mcf_cli.datasets import amazon, load
+from mcf_cli.datasets import load
+from mcf_cli.datasets.sources import amazon
 from mcf_cli.errors import McfError
+
+from tests.datasets.formats import here, write_tar
 
 TEST_SIZES = {"books": 4465, "dvd": 3586, "electronics": 5681, "kitchen": 5945}
 REVIEWS = {
@@ -53,7 +55,7 @@ def test_processed_acl_gives_training_then_test_reviews(tmp_path, empty_home, pa
         (tmp_path / "books").mkdir()
         for name, text in REVIEWS.items():
             (tmp_path / name).write_text(text)
-    data = amazon.load(here("amazon", "processed_acl", path), "amazon-books")
+    data = amazon.load_amazon(here("amazon", "processed_acl", path), "amazon-books")
     assert data.feature_names == (":", "bad", "book", "good", "very_good")
     assert data.X.toarray().tolist() == [[0, 0, 1, 2, 1], [2, 1, 3, 0, 0], [0, 0, 1, 1, 0], [0, 4, 0, 0, 0]]
     assert data.y.tolist() == [1, 0, 1, 0]
@@ -62,7 +64,9 @@ def test_processed_acl_gives_training_then_test_reviews(tmp_path, empty_home, pa
 
 
 def test_only_the_most_common_terms_are_kept(tmp_path, empty_home):
-    data = amazon.load(here("amazon", "processed_acl", archive(tmp_path, REVIEWS)), "amazon-books", terms=2)
+    data = amazon.load_amazon(
+        here("amazon", "processed_acl", archive(tmp_path, REVIEWS)), "amazon-books", terms=2
+    )
     assert data.feature_names == ("bad", "book")
 
 

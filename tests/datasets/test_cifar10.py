@@ -3,10 +3,13 @@ import io
 
 import numpy as np
 import pytest
-from conftest import OWN
-from formats import here, write_tar
-from mcf_cli.datasets import available, cifar10, cifar10_words, load
+from mcf_cli.datasets import available, load
+from mcf_cli.datasets.sources import cifar10
+from mcf_cli.datasets.sources import cifar10 as cifar10_words
 from mcf_cli.errors import McfError
+
+from tests.datasets.formats import here, write_tar
+from tests.datasets.real_data import OWN
 
 NAMES = (*cifar10.TRAIN, cifar10.TEST)
 
@@ -29,7 +32,7 @@ def test_the_real_batches(real_form):
     assert (len(train), len(test)) == (50000, 10000)
     assert np.bincount(y[train]).tolist() == [5000] * 10
     assert np.bincount(y[test]).tolist() == [1000] * 10
-    assert cifar10.CLASSES[y[0]] == "frog"
+    assert cifar10.CIFAR10_CLASSES[y[0]] == "frog"
     assert images[0, 0, 0].tolist() == [59, 62, 63]
     digest = hashlib.sha256(images.tobytes() + y.astype("<i8").tobytes()).hexdigest()
     assert digest == "679a0a54bc26fa5425a8717c376404f30e2982dcca8ebd67a5e0ea32155044bf"
@@ -49,7 +52,7 @@ def test_batches_become_images_labels_and_the_official_division(tmp_path):
     files, images, labels = batches()
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    data = cifar10.load(here("cifar10", "batches", *(tmp_path / name for name in NAMES)))
+    data = cifar10.load_cifar10(here("cifar10", "batches", *(tmp_path / name for name in NAMES)))
     assert np.array_equal(np.round(data.X * 255), images.reshape(12, -1))
     assert data.y.tolist() == labels.tolist()
     assert [len(part) for part in data.splits["predefined"]] == [10, 2]
@@ -68,11 +71,11 @@ def test_visual_words_of_small_batches(tmp_path, empty_home):
     files, _, _ = batches()
     path = write_tar(tmp_path / "c.tar", {name: files[name] for name in NAMES})
     source = here("cifar10", "archive", path)
-    data = cifar10_words.load(source, words=16, patches=500)
+    data = cifar10_words.load_cifar10_words(source, words=16, patches=500)
     assert data.X.shape == (12, 64)
     assert (data.X.sum(axis=1) == 676).all()
     assert data.feature_names[17] == "top-right.1"
-    assert data.sha256 != cifar10_words.load(source, words=16, patches=501).sha256
+    assert data.sha256 != cifar10_words.load_cifar10_words(source, words=16, patches=501).sha256
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SHARED
-from faulty_server import Cut, Server
-from mcf_cli.datasets.registry import ENTRIES
+from mcf_cli.datasets.store.registry import ENTRIES
+
+from tests.datasets.faulty_server import Cut, Server
+from tests.datasets.real_data import SHARED
 
 ROOT = Path(__file__).parents[2]
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data beside the checkout")
@@ -114,7 +115,7 @@ def test_no_network_is_one_clear_error(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("get",), "name data sets or say --all"),
+        (("get",), "name data sets, or use --all"),
         (("get", "minst"), "did you mean `mnist`?"),
         (("info", "amazon-bokks"), "did you mean `amazon-books`?"),
         (("info", "splice", "--form", "xml"), "has no form 'xml'"),

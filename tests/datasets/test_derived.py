@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from mcf_cli.datasets import derived
+from mcf_cli.datasets.features import words as derived
 from mcf_cli.errors import McfError
 
 DOCUMENTS = derived.Documents(sp.csr_matrix([[0.0, 2.0], [1.0, 0.0]]), ("naïve", "word"), ("a", "b"))
@@ -38,8 +38,8 @@ def test_a_damaged_file_is_made_anew(empty_home):
 
 KILLED = """
 import os, signal, sys
-from mcf_cli.datasets import derived
-from test_derived import DOCUMENTS
+from mcf_cli.datasets.features import words as derived
+from tests.datasets.test_derived import DOCUMENTS
 
 sys.addaudithook(lambda event, arguments: event == "os.rename" and os.kill(os.getpid(), signal.SIGKILL))
 derived.cached_documents("demo", "k" * 64, lambda: DOCUMENTS)

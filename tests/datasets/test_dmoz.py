@@ -3,9 +3,11 @@ import hashlib
 
 import numpy as np
 import pytest
-from formats import here
-from mcf_cli.datasets import dmoz, load
+from mcf_cli.datasets import load
+from mcf_cli.datasets.sources import dmoz
 from mcf_cli.errors import McfError
+
+from tests.datasets.formats import here
 
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<RDF xmlns:r="http://r" xmlns:d="http://d" xmlns="http://x">\n'
@@ -73,7 +75,7 @@ def test_the_dump_is_sampled_by_address_whatever_its_order(tmp_path):
 def test_a_dump_becomes_a_data_set(tmp_path, empty_home):
     topics = ["Top/Arts/Music", "Top/Science/Physics", "Top/Arts"]
     path = rdf(tmp_path, *(external(f"http://{k}", topics[k % 3]) for k in range(30)))
-    data = dmoz.load(here("dmoz", "rdf", path), min_documents=1, pages=20)
+    data = dmoz.load_dmoz(here("dmoz", "rdf", path), min_documents=1, pages=20)
     assert data.X.shape[0] == 20
     assert data.class_names == ("Arts", "Science")
     assert data.feature_names == ("more", "some", "title", "words")

@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from demo_entry import BYTES, demo
-from faulty_server import Cut, IgnoreRange, Lie, Server, Stall, Status, WrongRange
-from mcf_cli.datasets import fetch, home, verify
-from mcf_cli.datasets.download import Patience
+from mcf_cli.datasets.store import fetch, verify
+from mcf_cli.datasets.store import verify as home
+from mcf_cli.datasets.store.fetch import Patience
 from mcf_cli.errors import McfError
+
+from tests.datasets.demo_entry import BYTES, demo
+from tests.datasets.faulty_server import Cut, IgnoreRange, Lie, Server, Stall, Status, WrongRange
 
 QUICK = Patience(connect_timeout=30, read_timeout=30, retries=3, backoff=0)
 IMPATIENT = replace(QUICK, read_timeout=1)  # for servers that stall
@@ -138,6 +140,25 @@ def test_what_is_not_the_data_is_refused_and_leaves_nothing(server, data_home, b
     assert files_in(data_home) == []
 
 
+@pytest.mark.parametrize(
+    "faults", [(), (Stall(len(BYTES), announced=False),)], ids=["announced", "unannounced"]
+)
+def test_a_server_that_sends_more_than_the_data_can_be_is_not_listened_to(server, data_home, faults):
+    entry = replace(demo(server.serve("/demo.bin", BYTES, *faults)), largest=100_000)
+    with pytest.raises(McfError, match="more than 100,000 bytes, which cannot be the data"):
+        fetch.get(entry, patience=QUICK)
+    assert files_in(data_home) == []
+
+
+def test_the_command_refuses_a_mirror_that_announces_a_terabyte(server, data_home):
+    server.serve("/splice/splice.data", BYTES, Lie(10**12))
+    command = [sys.executable, "-m", "mcf_cli", "data", "get", "splice", "--form", "uci", "--from", "mirror"]
+    environment = {**os.environ, "MCF_MIRROR": server.url}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "which cannot be the data" in result.stderr
+    assert "Traceback" not in result.stderr and files_in(data_home) == []
+
+
 def test_an_archive_that_holds_the_data_is_looked_through(server, data_home):
     def packed(body: bytes) -> bytes:
         with zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
@@ -223,10 +244,10 @@ def test_sources_can_be_restricted_by_kind(server):
 
 def start(script: str, *arguments: str, **options) -> subprocess.Popen:
     """Another process that gets the demo data."""
-    here = Path(__file__).parent
-    paths = [str(here.parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    root = Path(__file__).parents[2]
+    paths = [str(root), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, str(here / script), *arguments]
+    command = [sys.executable, "-m", f"tests.datasets.{script}", *arguments]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
 
 
@@ -238,7 +259,7 @@ def at_most_100_kilobytes_a_file() -> None:
 def test_a_download_killed_at_any_byte_ends_well_next_time(server, data_home, position):
     """The server keeps quiet about the length, so that the process still waits after the last byte."""
     url = server.serve("/demo.bin", BYTES, Stall(position, announced=False))
-    process = start("get_demo.py", url)
+    process = start("get_demo", url)
     assert server.stalled.wait(60), process.communicate(timeout=60)[1]
     process.send_signal(signal.SIGKILL)
     process.wait(60)
@@ -251,7 +272,7 @@ def test_a_download_killed_at_any_byte_ends_well_next_time(server, data_home, po
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a POSIX system")
 def test_a_process_killed_at_any_step_on_the_disk_is_made_good_next_time(server, tmp_path, monkeypatch):
     url = server.serve("/demo.bin", BYTES)
-    process = start("killed_gets.py", url, str(tmp_path))
+    process = start("killed_gets", url, str(tmp_path))
     _, words = process.communicate(timeout=60)
     assert process.returncode == 0, words
     homes = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
@@ -264,9 +285,9 @@ def test_a_process_killed_at_any_step_on_the_disk_is_made_good_next_time(server,
 
 def test_two_processes_at_once_both_end_well_and_download_once(server, data_home):
     url = server.serve("/demo.bin", BYTES, Stall(1000))
-    first = start("get_demo.py", url)
+    first = start("get_demo", url)
     assert server.stalled.wait(60)
-    second = start("get_demo.py", url)
+    second = start("get_demo", url)
     server.released.set()  # the first request ends short; whoever holds the lock resumes it
     for process in (first, second):
         assert process.wait(60) == 0, process.stderr.read()
@@ -277,7 +298,7 @@ def test_two_processes_at_once_both_end_well_and_download_once(server, data_home
 
 
 def test_a_file_larger_than_may_be_written_is_one_clear_error(server, data_home):
-    process = start("get_demo.py", server.serve("/demo.bin", BYTES), preexec_fn=at_most_100_kilobytes_a_file)
+    process = start("get_demo", server.serve("/demo.bin", BYTES), preexec_fn=at_most_100_kilobytes_a_file)
     _, words = process.communicate(timeout=60)
     assert process.returncode and "Traceback" not in words
     assert "cannot write" in words and "MCF_DATA_HOME" in words

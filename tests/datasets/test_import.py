@@ -2,21 +2,29 @@
 
 import gzip
 import io
+import json
 import lzma
+import os
 import pickle
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import SHARED
-from demo_entry import BYTES, MEMBERS, demo, demo_archive
-from formats import write_tar
-from mcf_cli.datasets import archives, home, importing, verify
-from mcf_cli.datasets.archives import BadFile
+from mcf_cli.datasets.formats import archives
+from mcf_cli.datasets.formats.archives import BadFile
+from mcf_cli.datasets.sources import amazon
+from mcf_cli.datasets.store import importing, registry, verify
+from mcf_cli.datasets.store import verify as home
 from mcf_cli.errors import McfError
 
-REVIEWS = b"good:1 #label#:positive\nbad:2 #label#:negative\n"
+from tests.datasets.demo_entry import BYTES, MEMBERS, demo, demo_archive, git_sha1
+from tests.datasets.formats import write_tar
+from tests.datasets.real_data import SHARED
+
+DUMP = b'<RDF><ExternalPage about="x"></ExternalPage></RDF>'
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +49,15 @@ def write_zip(path: Path, members: dict[str, bytes]) -> Path:
         for name, body in members.items():
             archive.writestr(name, body)
     return path
+
+
+REVIEW = b"good:1 #label#:positive\n"
+
+
+def mcf(*arguments: object) -> str:
+    """What the command says, run as a process of its own."""
+    command = [sys.executable, "-m", "mcf_cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def take(path: Path, entry=None) -> dict[str, list[Path]]:
@@ -104,17 +121,17 @@ def test_the_packing_does_not_change_the_hash_of_a_form(folder, monkeypatch, tmp
 
 def test_without_a_public_checksum_the_structure_is_verified_and_said_so(folder):
     (folder / "three").mkdir()
-    (folder / "three" / "c.review").write_bytes(REVIEWS)
+    (folder / "three" / "c.rdf").write_bytes(DUMP)
     take(folder, demo_archive())
     (here,) = verify.forms_here(demo_archive())
     assert here.checked == "structure"
 
 
-@pytest.mark.parametrize("spoilt", [REVIEWS[:-10], REVIEWS + REVIEWS, b"<html></html>"])
+@pytest.mark.parametrize("spoilt", [DUMP[:-10], b"<RDF></RDF>", b"<html></html>"])
 def test_a_wrong_structure_is_refused(folder, data_home, spoilt):
     (folder / "three").mkdir()
-    (folder / "three" / "c.review").write_bytes(spoilt)
-    with pytest.raises(McfError, match=r"c\.review"):
+    (folder / "three" / "c.rdf").write_bytes(spoilt)
+    with pytest.raises(McfError, match=r"c\.rdf"):
         take(folder, demo_archive())
     assert data_files(data_home) == []
 
@@ -267,15 +284,80 @@ def test_a_pickle_is_never_loaded(folder, tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
+def test_git_gives_the_same_name_to_the_same_bytes(tmp_path):
+    (tmp_path / "x").write_bytes(MEMBERS["two/b.txt"])
+    told = subprocess.run(["git", "hash-object", tmp_path / "x"], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == git_sha1(MEMBERS["two/b.txt"])
+
+
+def test_a_content_that_git_knows_is_verified_by_its_name_there(folder, data_home):
+    (path,) = take(write_tar(folder / "demo.tar", MEMBERS), demo_archive())["demo"]
+    (here,) = verify.forms_here(demo_archive())
+    assert (here.form.name, here.checked) == ("tar", "git sha1")
+    stamps = home.read_stamps(path.parent)
+    stamps[path.name]["checked"] = "structure"  # as it was stamped before the name was known
+    write_tar(path, {**MEMBERS, "two/b.txt": b"changed"})
+    stamps[path.name] |= {"size": path.stat().st_size, "mtime_ns": path.stat().st_mtime_ns}
+    (path.parent / home.STAMPS).write_text(json.dumps(stamps))
+    assert [each.form.name for each in verify.forms_here(demo_archive())] == []
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        [*MEMBERS.items(), ("other/two/b.txt", b"another")],
+        [("one/a.txt", b"older"), *MEMBERS.items()],
+        [*MEMBERS.items(), *MEMBERS.items()],
+        [("renamed", MEMBERS["one/a.txt"]), ("two/b.txt", MEMBERS["two/b.txt"])],
+    ],
+    ids=["a bad namesake", "a bad one first", "all twice", "renamed"],
+)
+def test_of_an_archive_that_holds_more_the_verified_members_alone_are_taken(folder, spoilt):
+    path = folder / "demo.tar"
+    with tarfile.open(path, "w") as archive:
+        for name, body in spoilt:
+            member = tarfile.TarInfo(name)
+            member.size = len(body)
+            archive.addfile(member, io.BytesIO(body))
+    (stored,) = take(path, demo_archive())["demo"]
+    found = {name: stream.read() for name, stream in archives.members(stored)}
+    assert found == MEMBERS
+    assert verify.forms_here(demo_archive())[0].form.name == "tar"
+
+
+def test_an_archive_in_place_that_holds_a_content_twice_is_bad(data_home):
+    (data_home / "demo").mkdir(parents=True)
+    twice = {**MEMBERS, **{f"again/{name}": body for name, body in MEMBERS.items()}}
+    write_tar(data_home / "demo" / "demo.tar", twice)
+    with pytest.raises(BadFile, match="twice"):
+        verify.form_here(demo_archive(), demo_archive().form("tar"))
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data beside the checkout")
-def test_the_whole_processed_acl_tree_becomes_the_best_form_of_amazon(folder):
-    for name, stream in archives.members(SHARED / "amazon" / "processed_acl-labelled.tar.xz"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(stream.read())
+@pytest.mark.parametrize("packed", [False, True])
+def test_of_a_processed_acl_with_forged_test_reviews_the_training_reviews_alone_are_taken(folder, packed):
+    """By the real command. The forged files have the right number of well-formed reviews."""
+    members = {
+        name: stream.read()
+        for name, stream in archives.members(SHARED / "amazon" / "processed_acl-labelled.tar.xz")
+    }
     for domain, rows in {"books": 4465, "dvd": 3586, "electronics": 5681, "kitchen": 5945}.items():
-        unlabelled = folder / "processed_acl" / domain / "unlabeled.review"
-        unlabelled.write_bytes(b"a_word:1 #label#:negative\n" * rows)
-    importing.import_path(folder)
-    (here,) = verify.forms_here("amazon-books")
-    assert (here.form.name, here.checked) == ("processed_acl", "structure")
-    assert verify.require("amazon").paths["processed_acl.tar"].name == "processed_acl.tar.gz"
+        members[f"processed_acl/{domain}/unlabeled.review"] = b"forged_word:1 #label#:negative\n" * rows
+    if packed:
+        write_tar(folder / "processed_acl.tar.gz", members)
+    for name, body in {} if packed else members.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(body)
+    said = mcf("data", "import", folder)
+    assert said.count("has the wrong checksum") == 4 and "amazon: 1 files imported" in said
+    stored = Path(os.environ["MCF_DATA_HOME"], "amazon", "processed_acl-labelled.tar.gz")
+    assert not [name for name, _ in archives.members(stored) if "unlabeled" in name]
+    assert "2,000 examples" in mcf("data", "info", "amazon-books", "--form", "labelled")
+
+
+def test_what_lies_beside_the_training_reviews_is_not_read_with_them(folder, data_home):
+    """A folder or archive that somebody put into the data home by hand."""
+    path = write_tar(folder / "x.tar", {f"books/{kind}.review": REVIEW for kind in amazon.REVIEW_KINDS})
+    form = registry.entry("amazon").form("labelled")
+    here = verify.Here(registry.entry("amazon"), form, {"processed_acl-labelled.tar": path}, "", "sha256", "")
+    assert amazon.count_amazon(here, "books", 10).counts.shape[0] == 2

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from matplotlib.image import imread
-from mcf_cli.datasets import info, load, pictures
+from mcf_cli.datasets import info, load
+from mcf_cli.datasets import info as pictures
 from mcf_cli.errors import McfError
 
 
@@ -35,7 +36,7 @@ def test_values_are_listed_or_binned():
     ],
 )
 def test_the_page_shows_shape_classes_and_decoded_examples(name, expected):
-    text = info.describe(load(name))
+    text = info.description_of(load(name))
     for part in expected:
         assert part in text
     assert max(map(len, text.splitlines())) <= 100
@@ -49,7 +50,7 @@ def test_an_example_is_decoded_to_its_sequence():
 
 
 def test_a_substitute_says_so(shared_home):
-    assert "SUBSTITUTE" in info.describe(load("dmoz", form="pages-top-level"))
+    assert "SUBSTITUTE" in info.description_of(load("dmoz", form="pages-top-level"))
 
 
 @pytest.mark.parametrize("name", ["builtin-digits", "builtin-splice", "builtin-topics", "builtin-textures"])
@@ -84,7 +85,7 @@ def test_columns_without_names_are_shown_as_the_words_of_another_form(shared_hom
     assert data.feature_names is None
     worded = info.with_words(data)
     assert word in worded.feature_names
-    assert "column" not in info.describe(data)
+    assert "column" not in info.description_of(data)
 
 
 def test_pictures_may_be_vectors_but_not_anything(tmp_path):

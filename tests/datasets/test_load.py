@@ -4,8 +4,9 @@ import sys
 
 import numpy as np
 import pytest
-from mcf_cli.datasets import available, load, names, registry
-from mcf_cli.datasets.dataset import seeded_split, shuffled
+from mcf_cli.datasets import available, load, names
+from mcf_cli.datasets.dataset import seeded_split, shuffled_rows
+from mcf_cli.datasets.store import registry
 from mcf_cli.errors import McfError
 
 
@@ -80,7 +81,7 @@ def test_the_fixed_split_never_changes():
     train, test = seeded_split(20, 0.25, seed=2013)
     assert test.tolist() == [0, 1, 2, 10, 18]
     assert len(train) == 15
-    assert sorted(shuffled(100, 1)) == list(range(100))
+    assert sorted(shuffled_rows(100, 1)) == list(range(100))
 
 
 def test_a_split_leaves_something_on_both_sides():

@@ -9,7 +9,7 @@ import scipy.io
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcf_cli.datasets.matlab import read_matrices
+from mcf_cli.datasets.formats.matlab import read_matrices
 
 KINDS = ("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 

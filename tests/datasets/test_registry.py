@@ -3,8 +3,9 @@
 import re
 
 import pytest
-from mcf_cli.datasets import convert, registry, verify
-from mcf_cli.datasets.entry import Download, Package
+from mcf_cli.datasets.store import packages as convert
+from mcf_cli.datasets.store import registry, verify
+from mcf_cli.datasets.store.entry import Download, Package
 from mcf_cli.errors import McfError
 
 ENTRIES = list(registry.ENTRIES.values())
@@ -17,7 +18,8 @@ def test_every_content_has_a_checksum_or_a_structure(entry):
             assert file.contents and (file.is_archive or len(file.contents) == 1)
             for content in file.contents:
                 pinned = content.sha256 is not None and re.fullmatch("[0-9a-f]{64}", content.sha256)
-                assert pinned or content.structure in verify.STRUCTURES
+                named = content.git_sha1 is not None and re.fullmatch("[0-9a-f]{40}", content.git_sha1)
+                assert pinned or named or content.structure in verify.STRUCTURES
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from formats import here, write_tar
-from mcf_cli.datasets import load, reuters
+from mcf_cli.datasets import load
+from mcf_cli.datasets.sources import reuters
 from mcf_cli.errors import McfError
+
+from tests.datasets.formats import here, write_tar
 
 STORY = (
     '<REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" CGISPLIT="TRAINING-SET" OLDID="5" NEWID="{number}">\n'
@@ -121,7 +123,7 @@ def mat_file(path, **changes):
 
 
 def test_a_small_matrix_is_read(tmp_path):
-    data = reuters.load(here("reuters", "matrix", mat_file(tmp_path / "r.mat")))
+    data = reuters.load_reuters(here("reuters", "matrix", mat_file(tmp_path / "r.mat")))
     assert data.y.tolist() == [0, 0, 1]
     assert [part.tolist() for part in data.splits["modapte"]] == [[0, 2], [1]]
 

@@ -2,9 +2,11 @@ import random
 
 import numpy as np
 import pytest
-from formats import here
-from mcf_cli.datasets import load, splice
+from mcf_cli.datasets import load
+from mcf_cli.datasets.sources import splice
 from mcf_cli.errors import McfError
+
+from tests.datasets.formats import here
 
 SEQUENCE = "ACGT" * 15
 
@@ -41,7 +43,7 @@ def test_every_block_holds_one_symbol_and_spells_the_sequence(shared_home):
 def test_the_order_of_the_rows_does_not_matter(shared_home, tmp_path):
     lines = (shared_home / "splice" / "splice.data").read_text().splitlines()
     random.Random(0).shuffle(lines)
-    other = splice.load(here("splice", "uci", write(tmp_path / "splice.data", *lines)))
+    other = splice.load_splice(here("splice", "uci", write(tmp_path / "splice.data", *lines)))
     data = load("splice")
     assert other.sha256 == data.sha256
     assert (other.X != data.X).nnz == 0
@@ -51,7 +53,7 @@ def test_the_order_of_the_rows_does_not_matter(shared_home, tmp_path):
 def test_copies_share_a_group(tmp_path):
     other = "T" + SEQUENCE[1:]
     path = write(tmp_path / "s", f"EI, a, {SEQUENCE}", f"N, b, {other}", f"N, c, {SEQUENCE}")
-    groups = splice.load(here("splice", "uci", path)).groups
+    groups = splice.load_splice(here("splice", "uci", path)).groups
     assert sorted(np.bincount(groups)) == [1, 2]
 
 

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from mcf_cli.datasets import codebook, visual_words
 from mcf_cli.datasets.builtin import texture_images
-from mcf_cli.datasets.codebook import Recipe
+from mcf_cli.datasets.features import visual_words
+from mcf_cli.datasets.features import visual_words as codebook
+from mcf_cli.datasets.features.visual_words import Recipe
 from mcf_cli.errors import McfError
 
 RECIPE = Recipe(words=24, side=5, patches=3000, rounds=6, seed=7)
@@ -116,7 +117,7 @@ def test_the_result_is_kept_and_not_computed_again(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from test_visual_words import kept
+from tests.datasets.test_visual_words import kept
 
 def progress(stage, done, total):
     if stage.startswith("counting") and done >= 16:
@@ -166,8 +167,8 @@ def test_finished_chunks_are_taken_as_they_are_and_damaged_ones_are_not(tmp_path
 
 KILLED_SAVING = """
 import os, signal, sys
-from test_visual_words import IMAGES, RECIPE, TRAIN, quiet
-from mcf_cli.datasets import visual_words
+from tests.datasets.test_visual_words import IMAGES, RECIPE, TRAIN, quiet
+from mcf_cli.datasets.features import visual_words
 
 def watch(event, arguments):
     if event == "os.rename" and "chunk-" in os.fspath(arguments[1]):
@@ -195,8 +196,8 @@ def test_other_data_or_another_recipe_is_kept_apart(empty_home):
 
 
 COUNTED = """
-from test_visual_words import IMAGES, RECIPE, TRAIN
-from mcf_cli.datasets import visual_words
+from tests.datasets.test_visual_words import IMAGES, RECIPE, TRAIN
+from mcf_cli.datasets.features import visual_words
 
 calls = []
 X = visual_words.cached_features(IMAGES, TRAIN, RECIPE, "data", lambda *call: calls.append(call))

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from mcf_cli.datasets.words import count_matrix, count_words, tokenise
+from mcf_cli.datasets.features.words import count_matrix, count_words, tokenise
 
 
 def test_words_are_lower_case_runs_of_letters():

@@ -1,7 +1,7 @@
 """Start a sweep, SIGKILL it after a random number of new records, and again, as often as asked.
 
 Run as a script of its own so that each attempt is a fork of a process that has everything imported already:
-`python killed_runs.py OUT ATTEMPTS`. Prints the number of records after each kill.
+`python -m tests.experiments.killed_runs OUT ATTEMPTS`. Prints the number of records after each kill.
 """
 
 import os
@@ -10,11 +10,12 @@ import signal
 import sys
 from pathlib import Path
 
-from mcf_cli.experiments import diagnostics, protocols  # noqa: F401  (imported once, before any fork)
+from mcf_cli.experiments import evaluate as protocols  # noqa: F401  (imported once, before any fork)
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.run import run_plan
-from tiny import Recorder
-from trials_for_killing import plan_for_killing
+
+from tests.experiments.tiny import Recorder
+from tests.experiments.trials_for_killing import plan_for_killing
 
 PLAN = plan_for_killing()  # the data it loads stays in memory for every attempt
 

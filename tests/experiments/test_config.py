@@ -5,11 +5,12 @@ import json
 import pytest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.config import Config
-from mcf_cli.experiments.defaults import DEFAULTS, STARTING_FILE
-from mcf_cli.experiments.loading import load_config
-from mcf_cli.experiments.outputs import config_yaml
-from mcf_cli.experiments.plan import make_plan
-from tiny import TINY
+from mcf_cli.experiments.flags import DEFAULTS, STARTING_FILE
+from mcf_cli.experiments.load import load_config
+from mcf_cli.experiments.plan import Plan, make_plan
+from mcf_cli.experiments.run import config_yaml
+
+from tests.experiments.tiny import TINY
 
 GOOD = """\
 item: good
@@ -28,6 +29,12 @@ profiles:
 # (what is put in place of what, the line of the error, words that must be in the message)
 BAD = {
     "unknown key": ("select: {", "selekt: {", 8, ["`selekt`", "did you mean `select`"]),
+    "a key of 1.x": (
+        "item: good",
+        "item: good\npaper: {section: Results}",
+        2,
+        ["paper.section", "unknown key"],
+    ),
     "unknown key below": (
         "corruption: blankout",
         "coruption: blankout",
@@ -228,3 +235,17 @@ def test_the_schema_knows_ranges_words_and_forbids_the_rest():
     assert schema["additionalProperties"] is False
     assert set(schema["$defs"]["Range"]["properties"]) == {"from", "to", "step", "factor"}
     assert "logistic" in json.dumps(schema["$defs"]["GridEntry"])
+
+
+def test_a_results_folder_and_a_plan_of_1_x_are_read_though_their_keys_are_gone(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(GOOD + "paper: {figure: 3, section: Results, claims: [a]}\n")
+    with pytest.raises(McfError, match="unknown key `section`"):
+        load_config(config)
+    (tmp_path / "rows.csv").touch()
+    loaded = load_config(config)
+    assert loaded.config.paper.figure == 3
+    plan = make_plan(load_config(TINY))
+    plain = json.loads(plan.to_json())
+    plain["config"]["paper"] = {"figure": None, "table": None, "section": "Results", "claims": []}
+    assert [trial.key for trial in Plan.from_json(json.dumps(plain)).trials] == [t.key for t in plan.trials]

@@ -1,8 +1,9 @@
 """Trials that are no fits: what a gradient costs."""
 
 import pytest
-from mcf_cli.experiments.worker import run_spec
-from tiny import tiny_plan
+from mcf_cli.experiments.engine import run_spec
+
+from tests.experiments.tiny import tiny_plan
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])

@@ -5,7 +5,8 @@ import pytest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine, make_engine
 from mcf_cli.experiments.run import run_plan
-from tiny import Recorder, tiny_plan, without_seconds
+
+from tests.experiments.tiny import Recorder, tiny_plan, without_seconds
 
 
 def rows_of(out, engine, listener=None, plan=None):

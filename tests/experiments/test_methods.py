@@ -1,9 +1,13 @@
 """Learners: what they leave out changes nothing."""
 
+import weakref
+
 import numpy as np
 import pytest
+from mcf_cli.core.problem import Problem
 from mcf_cli.datasets import load
-from mcf_cli.experiments.methods import OnSeenFeatures, make_learner
+from mcf_cli.experiments import learners as methods
+from mcf_cli.experiments.learners import OnSeenFeatures, make_learner
 
 FIT = {"max_iter": 300, "tol": 1e-6}
 
@@ -28,3 +32,15 @@ def _dense(dataset):
     from dataclasses import replace
 
     return replace(dataset, X=dataset.X.toarray(), sha256="dense")
+
+
+def test_folds_of_large_data_are_not_kept_beside_each_other(monkeypatch):
+    """Five folds of a large problem would take five times its room; those of a small one are shared by trials."""
+    X, y = np.eye(6), np.arange(6) % 2
+    shared = methods.SharedProblem(Problem(X, y))
+    rows = np.arange(4)
+    assert shared.subset(rows) is shared.subset(rows)
+    monkeypatch.setattr(methods, "KEPT_BYTES", X.nbytes - 1)
+    large = methods.SharedProblem(Problem(X, y))
+    gone = weakref.ref(large.subset(rows))
+    assert gone() is None

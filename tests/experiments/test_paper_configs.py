@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from mcf_cli.experiments.config import PROFILES
-from mcf_cli.experiments.items import item_files
-from mcf_cli.experiments.loading import load_config
+from mcf_cli.experiments.load import item_files, load_config
 from mcf_cli.experiments.plan import make_plan
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -4,10 +4,11 @@ from dataclasses import asdict, replace
 
 import pytest
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.loading import load_config
-from mcf_cli.experiments.narrow import left_to_select
+from mcf_cli.experiments.flags import left_to_select
+from mcf_cli.experiments.load import load_config
 from mcf_cli.experiments.plan import Plan, make_plan
-from tiny import TINY, tiny_plan
+
+from tests.experiments.tiny import TINY, tiny_plan
 
 PLANS = {
     "split": {"repeats": 3},
@@ -106,3 +107,22 @@ def test_of_one_value_nothing_is_chosen_so_nothing_is_validated():
 def test_a_misspelt_data_set_in_the_grid_is_named():
     with pytest.raises(McfError, match="builtin-splce is no data set; did you mean `builtin-splice`"):
         tiny_plan(grid=[{"loss": "quadratic", "only_on": ["builtin-splce"]}])
+
+
+def test_more_trials_than_memory_holds_are_counted_and_not_made():
+    """Counted by hand: 9,001 levels, 10,000 repeats, 2 losses; and a learning curve of 10,000 sizes."""
+    levels = {"from": 0, "to": 0.9, "step": 0.0001}
+    grid = [{"loss": ["quadratic", "logistic"], "corruption": "blankout", "q": levels}]
+    with pytest.raises(McfError, match=r"asks for 180,020,000 trials, and a plan holds at most 1,000,000"):
+        tiny_plan(grid=grid, repeats=10_000)
+    sizes = {"protocol": "learning-curve", "sizes": {"from": 10, "to": 109, "step": 1}, "test": 50}
+    with pytest.raises(McfError, match=r"asks for 1,800,200 trials"):
+        tiny_plan(grid=grid, evaluation=sizes)
+
+
+@pytest.mark.parametrize("changes", PLANS.values(), ids=PLANS)
+def test_as_many_trials_are_counted_as_are_made(changes, monkeypatch):
+    made = len(tiny_plan(**changes).trials)
+    monkeypatch.setattr("mcf_cli.experiments.plan.MAX_TRIALS", made - 1)
+    with pytest.raises(McfError, match=f"asks for {made} trials"):
+        tiny_plan(**changes)

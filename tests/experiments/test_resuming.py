@@ -7,16 +7,17 @@ from pathlib import Path
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.run import progress_of, run_plan, stored_outcome
 from mcf_cli.experiments.store import Store
-from tiny import Recorder, tiny_plan, without_seconds
-from trials_for_killing import plan_for_killing
+
+from tests.experiments.tiny import Recorder, tiny_plan, without_seconds
+from tests.experiments.trials_for_killing import plan_for_killing
 
 KILLS = 20
 
 
 def test_killed_twenty_times_and_resumed_the_rows_are_those_of_an_undisturbed_run(tmp_path):
-    script = Path(__file__).with_name("killed_runs.py")
     killed = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "killed"), str(KILLS)],
+        [sys.executable, "-m", "tests.experiments.killed_runs", str(tmp_path / "killed"), str(KILLS)],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,

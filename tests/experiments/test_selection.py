@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from mcf_cli.datasets import load
+from mcf_cli.datasets.splits import Draw
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.methods import make_learner
-from mcf_cli.experiments.protocols import training_on
-from mcf_cli.experiments.selection import PATIENCE, _holdout_errors, choose_l2, fit_chosen
-from mcf_cli.experiments.splits import Draw
-from tiny import tiny_plan
+from mcf_cli.experiments.evaluate import WORSE_IN_A_ROW, _holdout_errors, choose_l2, fit_chosen, training_on
+from mcf_cli.experiments.learners import make_learner
+
+from tests.experiments.tiny import tiny_plan
 
 L2 = [10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-6, 0.0]
 DRAW = Draw(7, "builtin-reviews", 0)
@@ -30,10 +30,12 @@ def test_a_path_is_left_once_it_only_gets_worse():
     assert len(solutions) == visited.sum()
     assert visited[: len(solutions)].all()
     assert not visited.all()  # a plain least-squares fit without a penalty is a bad one
-    assert (errors[len(solutions) - PATIENCE : len(solutions)] > errors.min()).all()
-    for place in range(PATIENCE, len(solutions) - 1):
-        tail = errors[place - PATIENCE + 1 : place + 1]
-        assert not (tail > errors[: place - PATIENCE + 1].min()).all(), "it should have been left before"
+    assert (errors[len(solutions) - WORSE_IN_A_ROW : len(solutions)] > errors.min()).all()
+    for place in range(WORSE_IN_A_ROW, len(solutions) - 1):
+        tail = errors[place - WORSE_IN_A_ROW + 1 : place + 1]
+        assert not (tail > errors[: place - WORSE_IN_A_ROW + 1].min()).all(), (
+            "it should have been left before"
+        )
 
 
 @pytest.mark.parametrize("select", [HOLDOUT, {"l2": L2, "by": "cv", "folds": 3}], ids=["holdout", "cv"])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from mcf_cli.experiments.protocols import delete
-from mcf_cli.experiments.splits import Draw, divide, first, folds
+from mcf_cli.datasets.splits import Draw, divide, first, folds
+from mcf_cli.experiments.evaluate import delete
 
 DRAW = Draw(2013, "some-data", 0)
 

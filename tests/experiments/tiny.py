@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from mcf_cli.experiments.loading import load_config
+from mcf_cli.experiments.load import load_config
 from mcf_cli.experiments.plan import Plan, make_plan
 from mcf_cli.experiments.store import Record
-from mcf_cli.experiments.trials import Trial
+from mcf_cli.experiments.trial import Trial
 
 TINY: dict[str, Any] = {
     "item": "tiny",

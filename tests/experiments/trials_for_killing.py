@@ -1,7 +1,8 @@
 """Sixty quick trials, enough to be killed twenty times."""
 
 from mcf_cli.experiments.plan import Plan
-from tiny import tiny_plan
+
+from tests.experiments.tiny import tiny_plan
 
 
 def plan_for_killing() -> Plan:

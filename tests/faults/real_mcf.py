@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiny import without_seconds
+from tests.experiments.tiny import without_seconds
 
 ROOT = Path(__file__).parents[2]
 TRIALS = 40
@@ -67,11 +67,11 @@ def store_in(out: Path, item: str = "sweep-q") -> Path:
     return out / ".cache" / item / "trials.jsonl"
 
 
-def until(condition: Callable[[], bool], process: Any) -> None:
+def until(condition: Callable[[], bool], process: Any, every: float = 0.002) -> None:
     """Return as soon as the condition holds or the process has ended."""
     while not condition():
         try:
-            process.wait(0.002)
+            process.wait(every)
         except subprocess.TimeoutExpired:
             continue
         return

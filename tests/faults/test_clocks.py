@@ -3,13 +3,14 @@
 import os
 
 import pytest
-from demo_entry import BYTES, demo
-from faulty_server import Server
-from mcf_cli.datasets import fetch, verify
-from mcf_cli.datasets.archives import BadFile
+from mcf_cli.datasets.formats.archives import BadFile
+from mcf_cli.datasets.store import fetch, verify
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.run import run_plan
-from tiny import Recorder, tiny_plan
+
+from tests.datasets.demo_entry import BYTES, demo
+from tests.datasets.faulty_server import Server
+from tests.experiments.tiny import Recorder, tiny_plan
 
 LONG_AGO, FAR_AHEAD = 0, 4_102_444_800  # 1970 and 2100
 

@@ -8,9 +8,10 @@ import pytest
 from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.run import run_plan, stored_outcome
 from mcf_cli.experiments.store import Store
-from mcf_cli.experiments.trials import METHOD_VERSION, canonical
-from real_mcf import SWEEP, mcf, refused, results_in, store_in
-from tiny import Recorder, tiny_plan, without_seconds
+from mcf_cli.experiments.trial import METHOD_VERSION, canonical_json
+
+from tests.experiments.tiny import Recorder, tiny_plan, without_seconds
+from tests.faults.real_mcf import SWEEP, mcf, refused, results_in, store_in
 
 FLIPS = 200
 
@@ -82,7 +83,7 @@ def test_records_of_an_older_method_version_are_kept_and_not_used(finished, tmp_
     store = Store(tmp_path, "tiny")
     with store.writing():
         for record in Store(out, "tiny").records().values():
-            text = canonical([METHOD_VERSION - 1, record["params"]])
+            text = canonical_json([METHOD_VERSION - 1, record["params"]])
             key = hashlib.sha256(text.encode()).hexdigest()
             wrong = [{**row, "value": 0.123} for row in record["rows"]]
             older[key] = {**record, "key": key, "rows": wrong}

@@ -2,33 +2,10 @@
 
 import resource
 import subprocess
-from pathlib import Path
 
 import pytest
-from real_mcf import SWEEP, mcf, refused, results_in, store_in
 
-
-@pytest.fixture
-def mounted(tmp_path):
-    """A function that mounts a small disk, or skips the test where that is not allowed."""
-    folders = []
-
-    def mount(options: str) -> Path:
-        folder = tmp_path / f"disk{len(folders)}"
-        folder.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-        try:
-            done = subprocess.run(command, capture_output=True, check=False).returncode == 0
-        except OSError:
-            done = False
-        if not done:
-            pytest.skip("a disk cannot be mounted here (needs root)")
-        folders.append(folder)
-        return folder
-
-    yield mount
-    for folder in folders:
-        subprocess.run(["umount", str(folder)], check=True)
+from tests.faults.real_mcf import SWEEP, mcf, refused, results_in, store_in
 
 
 def test_a_disk_that_fills_up_keeps_what_was_finished_and_room_lets_it_go_on(mounted, undisturbed):

@@ -7,8 +7,9 @@ import os
 import random
 
 import pytest
-from faulty_server import Server, Stall
-from real_mcf import kill, mcf, start, until
+
+from tests.datasets.faulty_server import Server, Stall
+from tests.faults.real_mcf import kill, mcf, start, until
 
 KILLS = int(os.environ.get("MCF_KILLS", 4))
 PAGE = '<ExternalPage about="http://a.org/{0}"><d:Title>page {0}</d:Title><topic>Top/Arts</topic></ExternalPage>\n'

@@ -11,7 +11,8 @@ import shutil
 import subprocess
 
 import pytest
-from real_mcf import SWEEP, TRIALS, kill, mcf, results_in, start, store_in, until
+
+from tests.faults.real_mcf import SWEEP, TRIALS, kill, mcf, results_in, start, store_in, until
 
 KILLS = int(os.environ.get("MCF_KILLS", 4))
 SIZE = 33_000  # bytes of the whole store, so that there is still something to kill at the last attempt

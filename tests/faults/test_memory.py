@@ -10,7 +10,8 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 from mcf_cli.experiments.engine import DIED, Engine
 from mcf_cli.experiments.run import run_plan
-from tiny import Recorder, tiny_plan, without_seconds
+
+from tests.experiments.tiny import Recorder, tiny_plan, without_seconds
 
 ROOM = 120 * 2**20  # bytes that a limited worker may still take
 LIMIT = 350 * 2**20  # bytes that a worker may have in all; with everything imported it has about 200 MB

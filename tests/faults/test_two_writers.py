@@ -4,7 +4,8 @@ import signal
 import threading
 
 from mcf_cli.experiments.store import Store
-from real_mcf import SWEEP, TRIALS, mcf, refused, results_in, start, store_in, until
+
+from tests.faults.real_mcf import SWEEP, TRIALS, mcf, refused, results_in, start, store_in, until
 
 
 def test_the_second_is_refused_a_third_waits_and_all_ends_as_if_undisturbed(tmp_path, undisturbed):

@@ -1,4 +1,4 @@
-"""Many random inputs for every parser: `python tests/fuzz/campaign.py --inputs 1000000 --seed 2013`.
+"""Many random inputs for every parser: `python -m tests.fuzz.campaign --inputs 1000000 --seed 2013`.
 
 Prints how many were read, refused and neither; an input of the last kind is kept, and the exit code is 1. Input k of
 a parser depends on the seed, its name and k alone, so that a finding can be repeated with `--only NAME --first K`.
@@ -11,8 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from mutations import draw
-from parsers import PARSERS, Finding, judge, spoilt
+from tests.fuzz.mutations import draw
+from tests.fuzz.parsers import PARSERS, Finding, judge, spoilt
 
 
 def made(name: str, seed: int, number: int) -> bytes:

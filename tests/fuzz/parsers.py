@@ -23,12 +23,16 @@ import mcf_cli
 import numpy as np
 import scipy.io
 import scipy.sparse as sp
-from mcf_cli.datasets import amazon, archives, cifar10, convert, dmoz, mnist, reuters, splice, userfile
+from mcf_cli.datasets import userfile
+from mcf_cli.datasets.formats import archives
+from mcf_cli.datasets.sources import amazon, cifar10, dmoz, mnist, reuters, splice
+from mcf_cli.datasets.store import packages as convert
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.loading import load_config
+from mcf_cli.experiments.load import load_config
 from mcf_cli.experiments.store import Store
 from mcf_cli.reporting.claims import load_claims
-from mutations import Change, mutated
+
+from tests.fuzz.mutations import Change, mutated
 
 ROOT = Path(__file__).parents[2]
 ROOM = 2**30  # bytes that a reader may take on top of what the process has
@@ -294,7 +298,7 @@ def _png_package() -> list[bytes]:
 def _converted(converter: str) -> Callable[[Path], object]:
     def read(path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            convert.run(converter, path, Path(folder))
+            convert.convert_package(converter, path, Path(folder))
 
     return read
 
@@ -328,7 +332,7 @@ def _read_store(path: Path) -> object:
 
 
 def _user_file(path: Path) -> object:
-    return userfile.load(path)
+    return userfile.load_own(path)
 
 
 STORY_LINE = (

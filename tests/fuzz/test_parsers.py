@@ -1,13 +1,14 @@
 """Whatever the bytes: a result or our own clear error; no traceback, no hang, no memory beyond the file's due.
 
-`python tests/fuzz/campaign.py --inputs 1000000` runs as many more as you like.
+`python -m tests.fuzz.campaign --inputs 1000000` runs as many more as you like.
 """
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutations import KINDS, TOKENS, Change
-from parsers import PARSERS, judge, spoilt
+
+from tests.fuzz.mutations import KINDS, TOKENS, Change
+from tests.fuzz.parsers import PARSERS, judge, spoilt
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
 PAYLOADS = st.sampled_from(TOKENS) | st.binary(min_size=1, max_size=12)

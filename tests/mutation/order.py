@@ -17,7 +17,7 @@ assert Path(mcf_cli.__file__).is_relative_to(Path.cwd()), "these tests would not
 
 SLOW = (
     "test_bounds.py",
-    "test_stress.py",
+    "test_differential.py",
     "test_a_fit_needs_at_most_three_times_its_input",
     "test_grid_search_reaches_the_corruption_parameter",
 )

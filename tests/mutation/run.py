@@ -1,8 +1,8 @@
 """Mutation testing of mcf_cli/core: small faults are put into the code, and the tests of core should notice.
 
     pip install cosmic-ray
-    python tests/mutation/run.py --sample 200 --seed 2013 --out mutants.json
-    python tests/mutation/run.py --again mutants.json        # those that survived, against the tests of today
+    python -m tests.mutation.run --sample 200 --seed 2013 --out mutants.json
+    python -m tests.mutation.run --again mutants.json        # those that survived, against the tests of today
 
 The sample is drawn from all mutants, in proportion to what each module has and at least five from each. A mutant
 lives in a temporary copy of the tree, so nothing is left behind. Its tests are those of tests/core until one fails:
@@ -71,6 +71,7 @@ RELEVANT = {
     "design": "design losses kernels",
     "estimators": "estimators plain",
     "families": "corruptions newton losses",
+    "gate": "gate kernels",
     "kernels": "kernels",
     "leave_one_out": "leave_one_out",
     "lossbase": "losses newton",
@@ -231,7 +232,17 @@ class Tree:
             "MUTATION_OTHERS": str(self.options.others),
             "MUTATION_SLOW": str(int(self.options.slow)),
         }
-        arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "order", "-W", "ignore", *self.files(module)]
+        arguments = [
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "tests.mutation.order",
+            "-W",
+            "ignore",
+            *self.files(module),
+        ]
         began = time.monotonic()
         try:
             process = os.fork()  # numpy, scipy and scikit-learn are loaded already; mcf_cli is not
@@ -263,7 +274,9 @@ class Tree:
         os.chdir(self.folder)
         os.environ.update(environment)
         sys.dont_write_bytecode = not write_bytecode
-        sys.path[:0] = [str(self.folder), str(self.folder / "tests/mutation")]
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+            del sys.modules[name]  # this program's package; the copy has its own
+        sys.path.insert(0, str(self.folder))
         code = 3
         try:
             code = int(pytest.main(arguments))

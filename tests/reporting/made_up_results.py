@@ -2,9 +2,11 @@
 
 import json
 
-import made_up_rows
 import yaml
 from mcf_cli.reporting import figures
+from mcf_cli.reporting.panels import save_figure
+
+from tests.reporting import made_up_rows
 
 COLUMNS = (
     *(
@@ -75,7 +77,7 @@ def write_item(
     }  # fmt: skip
     (target / "environment.json").write_text(json.dumps(environment))
     if figure:
-        figures.save(figures.draw(rows, (paper or {}).get("figure")), target / "figure")
+        save_figure(figures.draw(rows, (paper or {}).get("figure")), target / "figure")
 
 
 def write_all(folder, figures_of=()):

@@ -4,17 +4,16 @@ import csv
 import io
 from pathlib import Path
 
-import made_up_results
-import made_up_rows
 import pandas as pd
 import pytest
 import yaml
 from mcf_cli.errors import McfError
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting.claims import DIFFERS, HOLDS, NOT_RUN, VOCABULARY
-from mcf_cli.reporting.comparisons import NotEnough
 from mcf_cli.reporting.results import read_results
-from mcf_cli.reporting.series import tidy
+from mcf_cli.reporting.series import NotEnough, tidy
+
+from tests.reporting import made_up_results, made_up_rows
 
 FILE = Path(__file__).parents[2] / "configs" / "claims.yaml"
 BLANKOUT, POISSON = {"corruption": "blankout"}, {"corruption": "poisson"}
@@ -200,7 +199,7 @@ def test_corruptions_have_their_usual_names_and_an_order_is_shown_whole(tmp_path
     methods = [{"loss": "logistic", **BLANKOUT}, {"loss": "logistic", **POISSON}]
     claim = {"items": ["table3"], "check": {"order_of": {"methods": methods}}}
     judgement = judged(tmp_path, claim, {"table3": (made_up_rows.cifar(), {})})
-    assert "logistic, blankout 29.00% &lt; logistic, Poisson 30.00% |" in judging.to_markdown([judgement])
+    assert "logistic, blankout 29.00% &lt; logistic, Poisson 30.00% |" in judging.claims_markdown([judgement])
 
 
 def test_an_error_that_does_not_fall_is_said_to_be_no_lower():
@@ -375,7 +374,7 @@ def test_csv_has_a_line_for_every_claim_and_quotes_what_needs_it(tmp_path):
     made_up_results.write_all(tmp_path)
     found = judging.load_claims(FILE)
     lines = list(
-        csv.DictReader(io.StringIO(judging.to_csv(judging.judge_all(found, read_results(tmp_path)))))
+        csv.DictReader(io.StringIO(judging.claims_csv(judging.judge_all(found, read_results(tmp_path)))))
     )
     assert [line["id"] for line in lines] == [claim.id for claim in found.claims]
     assert {line["verdict"] for line in lines} <= set(judging.VERDICTS)

@@ -1,14 +1,16 @@
 """Figures from made-up rows: what is drawn is what the rows say, marked where need be, and reproducible."""
 
-import made_up_rows as made_up
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from mcf_cli.reporting import figures, measurements
-from mcf_cli.reporting.captions import caption
-from mcf_cli.reporting.figures import draw, kind_of, save
+from mcf_cli.reporting.figures import draw, kind_of
+from mcf_cli.reporting.panels import save_figure
+from mcf_cli.reporting.report import caption
 from mcf_cli.reporting.tables import PAPER_TABLE3
+
+from tests.reporting import made_up_rows as made_up
 
 TWO = made_up.AMAZON[:2]
 BY_FIGURE = {
@@ -40,8 +42,8 @@ def test_every_figure_of_the_paper_has_its_function():
 @pytest.mark.parametrize("number", BY_FIGURE)
 def test_a_figure_is_written_whole_twice_with_the_same_bytes(number, tmp_path):
     rows = BY_FIGURE[number]()
-    first = save(draw(rows, number), tmp_path / "a" / "figure")
-    second = save(draw(rows, number), tmp_path / "b" / "figure")
+    first = save_figure(draw(rows, number), tmp_path / "a" / "figure")
+    second = save_figure(draw(rows, number), tmp_path / "b" / "figure")
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
         assert one.stat().st_size > 5000
@@ -130,7 +132,7 @@ def test_the_digit_stands_once_and_only_where_it_is_of_the_one_data_set():
 def test_a_legend_has_no_lonely_entry():
     legend = draw(made_up.nightmare(), 9).legends[0]
     words = [text.get_text() for text in legend.get_texts()]
-    assert {"MCF, blankout (biased)", "MCF, blankout"} <= set(words)
+    assert {"MCF, dropout", "MCF, blankout"} <= set(words)
     assert legend._ncols == 5
     narrow = draw(made_up.nightmare(unbiased=False), 9).legends[0]
     assert narrow._ncols == 3  # three fit: five entries are three and two
@@ -193,7 +195,7 @@ def test_captions_name_the_variants_and_the_data():
         "2 failed.",
     ):
         assert words in text
-    assert "Corruption: blankout (biased)." in caption(made_up.nightmare(unbiased=False), 9)
+    assert "Corruption: dropout." in caption(made_up.nightmare(unbiased=False), 9)
     assert "The right panel" not in caption(made_up.nightmare(unbiased=False), 9)
     assert "The right panel" in caption(made_up.nightmare(), 9)
     assert "Logistic loss by" not in caption(made_up.bounds().assign(loss="logistic"), 1)
@@ -261,7 +263,7 @@ def test_levels_of_one_corruption_are_curves_of_their_own():
 
 def test_a_chosen_level_is_no_axis():
     rows = made_up.cifar().assign(q=[np.nan] * 6 + [0.2, 0.5, 0.8])
-    assert kind_of(rows) is figures.methods
+    assert kind_of(rows) is figures.methods_figure
 
 
 def test_the_plain_logistic_model_stands_beside_both_forms():

@@ -1,16 +1,18 @@
 """The report: complete, self-contained, harmless whatever a data set is called, and the same every time."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import made_up_results
-import made_up_rows
 import pytest
 import yaml
 from mcf_cli.errors import McfError
 from mcf_cli.reporting.report import write_report
+from mcf_cli.reporting.results import Result, read_results
 from mcf_cli.reporting.tables import escape_markdown
+
+from tests.reporting import made_up_results, made_up_rows
 
 FILE = Path(__file__).parents[2] / "configs" / "claims.yaml"
 EVIL = "<script>alert('x')</script>|`*"
@@ -108,8 +110,8 @@ def test_a_name_cannot_break_a_line_or_open_a_column_in_markdown():
 
 def test_the_same_rows_give_the_same_bytes(tmp_path):
     made_up_results.write_item(tmp_path, "fig6", made_up_rows.explicit(), {"figure": 6}, figure=True)
-    first = [path.read_bytes() for path in write_report(tmp_path, FILE)]
-    assert [path.read_bytes() for path in write_report(tmp_path, FILE)] == first
+    first = [path.read_bytes() for path in write_report(tmp_path, FILE).files]
+    assert [path.read_bytes() for path in write_report(tmp_path, FILE).files] == first
 
 
 def test_nothing_run_is_a_report_that_says_so(tmp_path):
@@ -154,7 +156,8 @@ def test_partial_items_say_so_in_claim_and_heading(tmp_path):
     paths = write_report(tmp_path, FILE)
     assert Page(paths.html.read_text()).text.count("PARTIAL 4/18") >= 3
     assert "PARTIAL 4/18" in paths.claims.read_text()
-    overruled = write_report(tmp_path, FILE, {"fig6": "PARTIAL 5/18"})
+    known = replace(Result.read(tmp_path / "fig6"), partial="PARTIAL 5/18")
+    overruled = write_report(tmp_path, FILE, read_results(tmp_path, {"fig6": known}))
     assert "fig6 PARTIAL 5/18" in overruled.claims.read_text()
 
 
@@ -229,3 +232,10 @@ def test_rows_without_a_column_that_the_report_needs_are_one_clear_error(tmp_pat
     rows.drop(columns="status").to_csv(tmp_path / "fig6" / "rows.csv", index=False)
     with pytest.raises(McfError, match="no column status"):
         write_report(tmp_path, FILE)
+
+
+def test_the_answer_is_there_in_a_few_lines(results):
+    answer = write_report(results, FILE).answer
+    assert 2 <= len(answer) <= 5
+    assert any("of the paper's claims hold" in line for line in answer)
+    assert write_report(results, None).answer == ()

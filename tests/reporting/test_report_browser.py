@@ -9,9 +9,10 @@ import subprocess
 import threading
 from pathlib import Path
 
-import made_up_results
 import pytest
 from mcf_cli.reporting.report import write_report
+
+from tests.reporting import made_up_results
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")

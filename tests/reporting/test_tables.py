@@ -2,12 +2,13 @@
 
 import io
 
-import made_up_rows as made_up
 import numpy as np
 import pandas as pd
 import pytest
 from mcf_cli.reporting.tables import PAPER_TABLE3, build, markdown, rich_table, write
 from rich.console import Console
+
+from tests.reporting import made_up_rows as made_up
 
 
 def on_screen(table, width=100):
@@ -23,12 +24,20 @@ def cells(table, **wanted):
     return shown
 
 
-def test_a_sweep_has_a_column_a_level_and_names_the_best():
-    table = build(made_up.q_sweep(datasets=("amazon-books",)))
+def test_a_sweep_has_a_column_a_level_and_names_the_best_by_validation():
+    rows = made_up.q_sweep(datasets=("amazon-books",))
+    lowest_elsewhere = rows.assign(metric="validation_error", value=(rows["q"] - 0.6).abs())
+    table = build(pd.concat([rows, lowest_elsewhere]))
     line = cells(table, loss="Quadratic", method="MCF, blankout").iloc[0]
-    assert line["q=0"] == "19.00"
-    assert line["best"] == "16.01 at 0.8"
+    assert line["q=0.8"] == "16.01"
+    assert (
+        line["best by validation"] == f"{line['q=0.6']} at 0.6"
+    )  # the test error is lowest at 0.8: not for choosing
     assert cells(table, loss="Quadratic", method="plain, l2").iloc[0]["no q"] == "19.00"
+
+
+def test_without_validation_errors_no_level_is_called_the_best():
+    assert "best by validation" not in build(made_up.q_sweep()).shown
 
 
 def test_one_deletion_level_stands_in_the_title():
@@ -92,13 +101,13 @@ def test_real_and_other_rows_are_never_averaged_together():
 @pytest.mark.parametrize("paper_table", [None, 3])
 def test_missing_trials_make_it_partial_everywhere(paper_table, tmp_path):
     table = build(made_up.cifar(), paper_table, title="CIFAR-10", done=9, expected=12)
-    assert table.title == "PARTIAL 9/12: CIFAR-10. Test error (%)"
+    assert table.heading == "PARTIAL 9/12: CIFAR-10. Test error (%)"
     csv, md = write(table, tmp_path / "table")
     assert set(pd.read_csv(csv)["partial"]) == {"PARTIAL 9/12"}
     assert "PARTIAL 9/12" in md.read_text()
     assert "PARTIAL 9/12" in on_screen(table)
     whole = build(made_up.cifar(), done=12, expected=12)
-    assert "PARTIAL" not in whole.title
+    assert "PARTIAL" not in whole.heading
     assert "partial" not in whole.frame
 
 
@@ -132,7 +141,7 @@ def test_trouble_is_told():
     notes = " / ".join(build(pd.concat([rows, failed])).notes)
     assert "1 failed, first: out of memory" in notes
     assert "1 of 9 fits stopped" in notes
-    assert "1 of 9 choices lie at an edge of their grid (l2 high)" in notes
+    assert "1 of 9 choices are the last value on offer (1× l2 high)" in notes
 
 
 def test_explicit_copies_end_at_infinity():
@@ -147,7 +156,8 @@ def test_the_screen_has_a_part_for_each_data_set_and_fits():
     assert text.count("Amazon books (built-in data)") == 1
     assert "16.01" in text
     assert max(len(line) for line in text.splitlines()) <= 80
-    assert "left out here" in text
+    assert "some levels have no room here" in text
+    assert on_screen(table, width=200).count("q=") == 10 * 4  # all, on four data sets
 
 
 def test_bounds_and_measurements_have_tables_too():
@@ -167,7 +177,7 @@ def test_bounds_and_measurements_have_tables_too():
 def test_a_single_run_says_what_was_chosen():
     rows = made_up.nightmare(unbiased=False)
     rows = rows[rows["deletion"] == 0.5].assign(q=0.6, l2=1e-4)
-    line = cells(build(rows), loss="Logistic", method="MCF, blankout (biased)").iloc[0]
+    line = cells(build(rows), loss="Logistic", method="MCF, dropout").iloc[0]
     assert line["chosen"] == "q=0.6, l2=0.0001"
 
 

@@ -1,7 +1,10 @@
 """Arrays in a file come back as they were, and as often as asked."""
 
+from tempfile import TemporaryFile
+
 import numpy as np
-from mcf_cli.scale.arrayfile import ArrayFile, Ones
+import pytest
+from mcf_cli.scale.pieces import ArrayFile, Ones
 
 ARRAYS = [
     np.arange(7, dtype=np.int32),
@@ -15,20 +18,32 @@ ARRAYS = [
 ]
 
 
-def test_arrays_come_back_as_they_were(tmp_path):
-    file = ArrayFile(tmp_path / "arrays", ARRAYS, Ones())
-    for left, right in zip(file.arrays(), ARRAYS, strict=True):
+@pytest.fixture
+def file():
+    with TemporaryFile() as opened:
+        yield opened
+
+
+def test_arrays_come_back_as_they_were(file):
+    arrays = ArrayFile(file, ARRAYS, Ones())
+    for left, right in zip(arrays.arrays(), ARRAYS, strict=True):
         np.testing.assert_array_equal(left, right)
         assert (left.dtype, left.shape) == (right.dtype, right.shape)
-    assert file.arrays()[2].flags.f_contiguous
+    assert arrays.arrays()[2].flags.f_contiguous
 
 
-def test_ones_take_no_room(tmp_path):
-    ArrayFile(tmp_path / "arrays", [np.ones(10_000), np.ones(20_000)], Ones())
-    assert (tmp_path / "arrays").stat().st_size == 0
+def test_ones_take_no_room(file):
+    assert ArrayFile(file, [np.ones(10_000), np.ones(20_000)], Ones()).size == 0
 
 
-def test_what_one_user_writes_the_next_does_not_see(tmp_path):
-    file = ArrayFile(tmp_path / "arrays", ARRAYS, Ones())
-    file.arrays()[0][:] = -1
-    np.testing.assert_array_equal(file.arrays()[0], ARRAYS[0])
+def test_a_file_holds_many_lists_of_arrays(file):
+    lists = [ArrayFile(file, [array + k for array in ARRAYS], Ones()) for k in range(3)]
+    for k, arrays in enumerate(lists):
+        for left, right in zip(arrays.arrays(), ARRAYS, strict=True):
+            np.testing.assert_array_equal(left, right + k)
+
+
+def test_what_one_user_writes_the_next_does_not_see(file):
+    arrays = ArrayFile(file, ARRAYS, Ones())
+    arrays.arrays()[0][:] = -1
+    np.testing.assert_array_equal(arrays.arrays()[0], ARRAYS[0])

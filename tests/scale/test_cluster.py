@@ -7,11 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from documents import as_svmlight, assert_same_model, documents, in_parts
 from mcf_cli import Blankout, Gaussian, MCFClassifier, MCFRegressor, Poisson, fit_dask
 from mcf_cli.errors import McfError
 from scipy import sparse
 from sklearn.base import clone
+
+from tests.scale.documents import as_svmlight, assert_same_model, documents, in_parts
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -46,7 +47,16 @@ def blocks(X, y, container):
     return X.map_blocks(container), da.from_array(y, chunks=rows)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def in_halves(X):
+    """Sparse, with every entry twice."""
+    X = sparse.csr_matrix(X)
+    halves = np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr
+    return sparse.csr_matrix(halves, shape=X.shape)
+
+
+@pytest.mark.parametrize(
+    "container", [np.asarray, sparse.csr_matrix, in_halves], ids=["dense", "sparse", "in halves"]
+)
 @pytest.mark.parametrize(
     ("options", "classes"),
     [

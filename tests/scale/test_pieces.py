@@ -5,10 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from documents import as_svmlight, documents, in_parts
 from mcf_cli import Chunks
 from mcf_cli.errors import McfError
 from scipy import sparse
+
+from tests.scale.documents import as_svmlight, documents, in_parts
 
 
 def joined(chunks):

@@ -1,0 +1,45 @@
+"""The documentation site: the pages of this folder and the docstrings of every public name. `make docs` builds it."""
+
+import inspect
+from typing import Any
+
+from mcf_cli.version import __version__
+
+project = "mcf"
+author = "The mcf maintainers"
+copyright = author
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_heading_anchors = 3
+suppress_warnings = ["myst.xref_missing"]  # links to files of the checkout, which the site does not hold
+
+autodoc_typehints = "none"  # the numpydoc sections say what a parameter is
+autodoc_member_order = "bysource"
+autosummary_generate = True
+napoleon_google_docstring = False
+
+html_theme = "furo"
+html_title = f"mcf {version}"
+html_show_copyright = False
+
+
+def leave_out(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """A class shows the methods that users call, which have numpydoc sections; scikit-learn documents its own."""
+    function = inspect.unwrap(getattr(member, "__func__", member))
+    ours = (getattr(function, "__module__", None) or "").startswith("mcf_cli")
+    sections = inspect.getdoc(member) or ""
+    return None if ours and "\nParameters\n" in sections else True
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-skip-member", leave_out)

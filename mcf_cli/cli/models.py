@@ -1,0 +1,188 @@
+"""The commands about one model: train fits and saves it, predict applies it to new data."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcf_cli.cli.experiments import run_or_dry_run
+from mcf_cli.cli.options import NUMBER_LIST, RATES, GroupedCommand, RunOptions, run_options
+from mcf_cli.experiments.flags import Request, load_request
+from mcf_cli.experiments.load import SCRATCH
+from mcf_cli.experiments.plan import make_plan
+from mcf_cli.experiments.run import RunOutcome
+from mcf_cli.experiments.train import (
+    METRICS,
+    MODEL,
+    check_one_model,
+    final_model,
+    number_errors,
+    save_model,
+    with_own_folder,
+)
+from mcf_cli.files import write_text
+
+
+@click.command(
+    "train",
+    cls=GroupedCommand,
+    epilog="Example: mcf train --dataset reviews.csv --corruption dropout --q 0.3,0.5,0.7",
+)
+@click.option("--loss", help="quadratic, exponential or logistic.")
+@click.option(
+    "--corruption", help="none, blankout, dropout, gaussian, laplace, poisson, bitswap or multinomial."
+)
+@click.option(
+    "--q",
+    type=RATES,
+    help="Corruption level, several to choose from, or observed (missing rates).",
+)
+@click.option("--l2", type=NUMBER_LIST, help="Penalty, or several to choose from.")
+@click.option(
+    "--final",
+    type=click.Choice(["train", "all"]),
+    help="Rows of the saved model; with all the errors still come from held-out rows.  [default: train]",
+)
+@run_options
+def train_command(
+    options: RunOptions, loss: str | None, corruption: str | None, q: object, l2: object, final: str | None
+) -> None:
+    """Fit one model, print its errors, write model.npz, metrics.json and config.yaml beside each other.
+
+    l2 and q are chosen on validation rows when several are given. Without --config it trains on built-in
+    reviews: logistic loss, blankout; the folder is then named by data, loss and corruption, and one that holds
+    another model is left alone.
+    """
+    if options.task == "regression" and options.config is None:
+        loss = loss or "quadratic"
+    flags, method = {"select.q": q, "select.l2": l2, "final": final}, {"loss": loss, "corruption": corruption}
+    losses, corruptions = ((word,) if word else () for word in method.values())
+    train_model(Request("train", ("split",), flags, losses, corruptions, method=method), options)
+
+
+def train_model(request: Request, options: RunOptions) -> None:
+    """Train and exit: 0 with a model, 1 when a trial failed."""
+    plan, out = make_plan(load_request(request, options.config, options.given())), options.out or SCRATCH
+    check_one_model(plan)
+    plan = with_own_folder(plan, out, named=options.config is not None, force=options.force)
+    outcome = run_or_dry_run(plan, options, out)
+    if outcome is None:
+        return
+    if not outcome.ok:
+        for label, reason in outcome.failures.items():
+            click.echo(f"failed: {label}: {reason}", err=True)
+        sys.exit(1)
+    model, dataset, metrics = final_model(outcome)
+    save_model(model, dataset, metrics, outcome.folder)
+    write_text(outcome.folder / METRICS, json.dumps(metrics, indent=2) + "\n")
+    _say(outcome, metrics, options)
+
+
+def _say(outcome: RunOutcome, metrics: dict[str, Any], options: RunOptions) -> None:
+    if options.as_json:
+        click.echo(json.dumps({**metrics, "model": str(outcome.folder / MODEL)}))
+        return
+    chosen = ", ".join(f"{name} {value}" for name, value in metrics["chosen"].items())
+    mark = {"real": "", "user": ""}.get(metrics["data_source"], f" ({metrics['data_source']} data)")
+    click.echo(f"{metrics['dataset']}{mark}: {chosen}")
+    click.echo(_errors(metrics))
+    for sentence in _further(metrics):
+        click.echo(sentence)
+    click.echo(f"Written to {outcome.folder}: {MODEL}, {METRICS}, config.yaml")
+
+
+def _errors(metrics: dict[str, Any]) -> str:
+    if "test_error" in metrics:
+        return f"training error {metrics['train_error']:.2%}, test error {metrics['test_error']:.2%}"
+    return "; ".join(
+        f"{word} rows: {number_errors(metrics[f'{name}_mse'], metrics[f'{name}_r2'])}"
+        for name, word in {"train": "training", "test": "test"}.items()
+    )
+
+
+def _further(metrics: dict[str, Any]) -> list[str]:
+    """What else decides how the errors are to be read."""
+    rows, missing, said = metrics["rows"], metrics["missing"], []
+    for name, what, form in (("error", "error", ".2%"), ("mse", "mean squared error", ".4g")):
+        if repeats := metrics.get(f"test_{name}_over_repeats"):
+            spread = f"{repeats['mean']:{form}} ± {repeats['deviation']:{form}}"
+            said.append(f"test {what} over {repeats['count']} repeats {spread}; the model is the first one's")
+    if any(missing.values()):
+        said.append(
+            f"missing values, counted as deleted: {missing['train']:,} in the training rows, "
+            f"{missing['test']:,} in the test rows"
+        )
+    if not metrics["converged"]:
+        said.append("the fit did not converge: raise fit.max_iter, fit.tol (--set) or l2")
+    if metrics["fitted_to"] == "all":
+        said.append(
+            f"the errors are those of a fit to {rows['train']:,} rows, with {rows['test']:,} held out; "
+            f"{MODEL} is fitted to all of them"
+        )
+    return said
+
+
+@click.command(
+    "predict",
+    cls=GroupedCommand,
+    epilog="Example: mcf predict --model model.npz --data new.csv",
+)
+@click.option(
+    "--model", "model_path", type=click.Path(path_type=Path), required=True, help="model.npz of `mcf train`."
+)
+@click.option("--data", required=True, help="A .svmlight, .csv or .npz file, or the name of a data set.")
+@click.option("--out", type=click.Path(path_type=Path), help="The CSV to write; default: stdout.")
+@click.option("--probabilities", is_flag=True, help="Add the probability of each class (logistic loss).")
+@click.option(
+    "--zero-based/--one-based",
+    default=None,
+    help="How svmlight columns count; default: from 0 where a column 0 occurs, else from 1.",
+)
+@click.option("--ignore-extra", is_flag=True, help="Leave out columns that the model does not know.")
+def predict_command(
+    model_path: Path,
+    data: str,
+    out: Path | None,
+    probabilities: bool,
+    zero_based: bool | None,
+    ignore_extra: bool,
+) -> None:
+    """Predictions as CSV: row, prediction, and on request the probability of each class.
+
+    Columns with names are matched by name, in any order; a label column is compared with the predictions. Scaling
+    that the model was trained with is applied, and missing cells count as deleted.
+    """
+    from mcf_cli.experiments.train import (
+        compared,
+        compared_numbers,
+        load_model,
+        opened_rows,
+        write_predictions,
+    )
+    from mcf_cli.files import refuse_own_input, whole_file
+
+    if out is not None:
+        refuse_own_input("--out", out, data, model_path)
+    model = load_model(model_path)
+    with opened_rows(data, model, zero_based, ignore_extra) as (X, labels, notices):
+        for notice in notices:
+            click.echo(notice, err=True)
+        if out is None:
+            write = partial(click.echo, nl=False, color=True)  # as it is: click takes escapes out of data too
+            predicted = write_predictions(write, model, X, probabilities)
+        else:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(out) as part, part.open("w", encoding="utf-8") as file:
+                predicted = write_predictions(file.write, model, X, probabilities)
+    if labels is not None:
+        classes = getattr(model, "classes_", None)  # a regressor has none
+        said = (
+            compared_numbers(predicted, labels, data)
+            if classes is None
+            else compared(predicted, labels, classes, data)
+        )
+        if said:
+            click.echo(said, err=True)

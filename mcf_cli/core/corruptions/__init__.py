@@ -1,0 +1,29 @@
+"""The corruptions: one class each, by name in `BY_NAME`."""
+
+from mcf_cli.core.corruptions.base import Corruption
+from mcf_cli.core.corruptions.elementwise import (
+    BitSwap,
+    Blankout,
+    Dropout,
+    Gaussian,
+    Identity,
+    Laplace,
+    Poisson,
+)
+from mcf_cli.core.corruptions.multinomial import Multinomial
+from mcf_cli.core.corruptions.per_feature import BY_NAME, PerFeature, resolve
+
+__all__ = [
+    "BY_NAME",
+    "BitSwap",
+    "Blankout",
+    "Corruption",
+    "Dropout",
+    "Gaussian",
+    "Identity",
+    "Laplace",
+    "Multinomial",
+    "PerFeature",
+    "Poisson",
+    "resolve",
+]

@@ -1,0 +1,409 @@
+"""What data and arrays have to be before loops trust them: those of scipy, and our own compiled ones.
+
+Data passes `canonical` where it enters; an index of a canonical matrix, and of all that is made from it, is in range.
+A compiled loop is a `Loop`: it exists for the types and layouts that it declares, so that numba refuses all others,
+and compares the lengths of its arguments before it starts. `compiled_loop` is the only way to one.
+
+
+The inner loops: above all log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
+
+numpy is the reference. Where numba is installed (the extra ``fast``) large tables go through compiled
+loops, faster because their exponential and logarithm are polynomials that the compiler can vectorise;
+small ones never pay for the import. Both agree to 1e-14 (tests/core/test_kernels.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mcf_cli.core.kernels.threads import _shares, in_threads
+
+Array = NDArray[Any]
+
+
+# -- data ---------------------------------------------------------------------------------------------------
+def canonical(X: Any) -> Any:
+    """X in the one form that stands for a table: a float array, or CSR with sorted indices and no entry twice.
+
+    The matrix of the user stays as it is; only what differs from this form is copied. Entries that stand twice are
+    added up, as everywhere in scipy; zeros are not stored; indices are int32 where that is enough.
+
+    >>> M = canonical(sp.coo_matrix(([1.0, 2.0, 0.0], ([0, 0, 0], [1, 1, 0])), shape=(1, 2)))
+    >>> M.indices, M.data
+    (array([1], dtype=int32), array([3.]))
+    """
+    if not sp.issparse(X):
+        return np.asarray(X, dtype=float)
+    M = sp.csr_matrix(X, dtype=np.float64)
+    try:
+        check_sparse(M)
+    except ValueError as error:
+        raise ValueError(f"X is no valid sparse matrix ({error}); make it anew from its entries") from None
+    kind = index_type(max(*M.shape, M.nnz))
+    if M.indices.dtype != kind or M.indptr.dtype != kind:
+        M.indices, M.indptr = M.indices.astype(kind), M.indptr.astype(kind)
+    M.has_canonical_format = _increasing(M)
+    if not M.has_canonical_format or not M.data.all():
+        M = M.copy()
+        M.sum_duplicates()
+        M.eliminate_zeros()
+    return M
+
+
+def _increasing(M: sp.csr_matrix) -> bool:
+    """Whether the indices of each row stand in order, none twice: scipy's own check takes twice the time."""
+    rises, ends = M.indices[1:] > M.indices[:-1], M.indptr[1:-1]
+    rises[ends[(ends > 0) & (ends < M.nnz)] - 1] = True  # from one row to the next they need not
+    return bool(rises.all())
+
+
+def check_sparse(matrix: sp.csr_matrix | sp.csc_matrix) -> None:
+    """ValueError unless scipy may work with the matrix, whose loops trust every number in it.
+
+    Its own check leaves out where rows begin and end when nothing is stored in between.
+    """
+    matrix.check_format(full_check=True)
+    if (np.diff(matrix.indptr) < 0).any():
+        raise ValueError("a row or column ends before it begins")
+
+
+def index_type(most: int) -> type[np.signedinteger[Any]]:
+    """The type of indices up to `most`."""
+    return np.int32 if most <= np.iinfo(np.int32).max else np.int64
+
+
+# -- compiled loops -----------------------------------------------------------------------------------------
+class Loop:
+    """A function and the types it takes. It is compiled for these alone, when it is first asked for."""
+
+    def __init__(self, function: Callable[..., Any], types: tuple[Any, ...], **options: Any):
+        self.function, self.types, self.options = function, types, options
+        self._found: list[Any] = []  # the compiled function, or None where it cannot be had
+
+    def ready(self) -> Callable[..., Any] | None:
+        """The compiled function; None, with a warning, where it cannot be compiled."""
+        if not self._found:
+            with _compiling:
+                if not self._found:
+                    self._found.append(self._compiled())
+        return self._found[0]
+
+    def _compiled(self) -> Any:
+        """From numba's cache, which is made anew where it is damaged; without it where there can be none."""
+        global _cache_works
+        try:
+            return self._for_types(cache=_cache_works)
+        except (
+            Exception
+        ) as error:  # half a file cannot be unpickled, a disk is full, there is no folder at all
+            trouble = error
+        if _cache_works:
+            try:
+                self._dispatcher(cache=True).recompile()  # writes an empty cache file
+                found = self._for_types(cache=True)
+                _warn_once("numba's cache was damaged and is made anew", trouble)
+                return found
+            except Exception:
+                pass  # the first trouble says more
+        try:
+            found = self._for_types(cache=False)
+        except Exception as error:
+            _warn_once("numba cannot compile: numpy is used instead, which is slower", error)
+            return None
+        _cache_works = False
+        _warn_once(
+            "numba cannot keep what it compiles, so that every process takes some seconds for it: "
+            "let NUMBA_CACHE_DIR name a folder with room in it",
+            trouble,
+        )
+        return found
+
+    def _for_types(self, cache: bool) -> Any:
+        """What takes the declared types; numba then compiles for no others."""
+        return self._dispatcher(self.types, cache=cache)
+
+    def _dispatcher(self, *signature: Any, cache: bool) -> Any:
+        import numba
+
+        njit: Any = numba.njit
+        return njit(*signature, cache=cache, **self.options)(self.function)
+
+
+_compiling, _cache_works = threading.Lock(), True
+
+
+def compiled_loop(module: str, name: str) -> Callable[..., Any] | None:
+    """A compiled loop; None without numba, where it is switched off (MCF_NUMBA=0) or cannot be compiled.
+
+    The first call ever compiles (a second or so); the result is kept on disk.
+    """
+    loops = _loops(module) if os.environ.get("MCF_NUMBA", "1") != "0" else None
+    return None if loops is None else getattr(loops, name).ready()
+
+
+@cache
+def _loops(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith(__package__.partition(".")[0]):
+            raise  # a loop of ours, not numba
+        return None
+    except Exception as error:
+        _warn_once("numba cannot be loaded: numpy is used instead, which is slower", error)
+        return None
+
+
+def unsigned(indices: Array) -> Array:
+    """Indices of a canonical matrix as loops take them: numba would look out for negative ones."""
+    if indices.dtype != np.int32:
+        raise TypeError(f"a compiled loop takes int32 indices, not {indices.dtype}")
+    return indices.view(np.uint32)
+
+
+_said: set[str] = set()
+
+
+def _warn_once(what: str, why: Exception) -> None:
+    if what not in _said:
+        _said.add(what)
+        warnings.warn(f"{what} ({type(why).__name__}: {why})"[:400], UserWarning, stacklevel=2)
+
+
+_CHUNK = (
+    1 << 14
+)  # table entries that numpy evaluates together: the temporaries stay in the second-level cache
+_WORTH_COMPILING = 1 << 14  # table entries
+_WORTH_SHARING = 1 << 17  # table entries for which a second thread pays
+_WIDE = 8  # columns of a table from which loops over pairs are faster than two sparse products
+
+
+def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Array, slope: Array) -> None:
+    """Fill table with kappa(T[feature]; u = t * u_per_t) and slope with its derivative in t; 0 < q < 1."""
+    shift, log_q = np.log1p(-q) - np.log(q), np.log(q)
+    loop = compiled("blankout_table_loop", table.size)
+    if loop is not None and feature.dtype == np.int32:
+        shift, log_q = np.atleast_1d(shift), np.atleast_1d(log_q)
+        T, own_column = np.ascontiguousarray(T), unsigned(feature)
+
+        def fill(rows: slice) -> None:
+            own = rows if len(shift) > 1 else slice(None)
+            loop(T, own_column[rows], u_per_t[rows], shift[own], log_q[own], table[rows], slope[rows])
+
+        in_threads(fill, _shares(len(feature)) if table.size >= _WORTH_SHARING else [slice(None)])
+        return
+    step = max(1, _CHUNK // T.shape[1])
+    for start in range(0, len(feature), step):
+        chunk = slice(start, start + step)
+        scale = u_per_t[chunk, None]
+        u = np.take(T, feature[chunk], axis=0)
+        u *= scale
+        u += shift if shift.ndim == 0 else shift[chunk, None]
+        value, rate = table[chunk], slope[chunk]
+        softplus_sigmoid(u, value, rate)
+        value += log_q if log_q.ndim == 0 else log_q[chunk, None]
+        rate *= scale
+
+
+def softplus_sigmoid(z: Array, value: Array, rate: Array) -> None:
+    """log(1 + e^z) and its derivative from one exponential, for any z, small ones to full precision. Overwrites z."""
+    np.abs(z, out=rate)
+    np.negative(rate, out=rate)
+    np.exp(rate, out=rate)
+    np.log1p(rate, out=value)
+    total = rate + 1.0  # 1 + e^{-|z|}, in (1, 2]
+    np.maximum(rate, z > 0.0, out=rate)
+    rate /= total
+    np.maximum(z, 0.0, out=z)
+    value += z
+
+
+def blankout_sums(
+    T: Array, feature: Array, u_per_t: Array, factor: float, q: Array, Z: sp.csc_matrix
+) -> tuple[Array, Callable[[Array], Array]] | None:
+    """Z @ table for a table of one column and its pullback to T, without keeping the table; None without numba.
+
+    u is t * u_per_t * factor. Z holds ones, a column for each pair.
+    """
+    loop = compiled("blankout_sums_loop", len(feature))
+    back = compiled("sums_pullback", len(feature))
+    if loop is None or back is None or not _short(Z, feature):
+        return None
+    shift, log_q = np.atleast_1d(np.log1p(-q) - np.log(q)), np.atleast_1d(np.log(q))
+    starts, rows, own = _numbers(Z, feature)
+    slope, sums = np.empty(len(feature)), np.empty(Z.shape[0])
+    loop(_column(T), own, u_per_t, factor, shift, log_q, starts, rows, slope, sums)
+
+    def pullback(G: Array) -> Array:
+        gradient = np.empty(len(T))
+        back(starts, rows, own, slope, _column(G), gradient)
+        return gradient[:, None]
+
+    return sums[:, None], pullback
+
+
+def _column(G: Array) -> Array:
+    return np.ascontiguousarray(G[:, 0])
+
+
+def coded_product(Z: Any, table: Array) -> Array:
+    """Z @ table for a Z of ones."""
+    loop = _narrow_loop("narrow_product", Z, table.shape[1])
+    if loop is None:
+        return Z @ table
+    sums = np.empty((Z.shape[0], 4))
+    loop(unsigned(Z.indptr), unsigned(Z.indices), _four(table), sums)
+    return np.ascontiguousarray(sums[:, : table.shape[1]])
+
+
+def coded_adjoint(Z: Any, G: Array) -> Array:
+    """Z' G for a Z of ones."""
+    loop = _narrow_loop("narrow_adjoint", Z, G.shape[1])
+    if loop is None:
+        return Z.T @ G
+    total = np.empty((Z.shape[1], 4))
+    loop(unsigned(Z.indptr), unsigned(Z.indices), _four(G), total)
+    return np.ascontiguousarray(total[:, : G.shape[1]])
+
+
+def _narrow_loop(name: str, Z: Any, width: int) -> Any:
+    """A loop for up to four columns, where scipy spends most of its time on beginning loops of that length."""
+    by_rows = sp.issparse(Z) and Z.format == "csr" and _short(Z)
+    return compiled(name, Z.nnz) if by_rows and 1 < width <= 4 else None
+
+
+def _four(columns: Array) -> Array:
+    """The columns and as many of zeros as make four."""
+    four = np.zeros((len(columns), 4))
+    four[:, : columns.shape[1]] = columns
+    return four
+
+
+def loops_over_pairs(Z: Any, feature: Array, slope: Array) -> bool:
+    """Whether `pairs_along` and `pairs_pullback` can be used, and are faster than a table and a sparse product."""
+    by_pairs = sp.issparse(Z) and Z.format == "csc" and _short(Z, feature) and slope.shape[1] >= _WIDE
+    return by_pairs and all(
+        compiled(name, slope.size) for name in ("pairs_along_loop", "pairs_pullback_loop")
+    )
+
+
+def pairs_along(Z: sp.csc_matrix, feature: Array, slope: Array, V: Array) -> Array:
+    """Z @ (slope * V[feature]) without a table in between, where `loops_over_pairs`."""
+    loop, sums = compiled("pairs_along_loop", slope.size), np.empty((Z.shape[0], slope.shape[1]))
+    loop(*_numbers(Z, feature), slope, np.ascontiguousarray(V), sums)
+    return sums
+
+
+def pairs_pullback(Z: sp.csc_matrix, feature: Array, slope: Array, G: Array, n_features: int) -> Array:
+    """The adjoint of `pairs_along`, n_features x J."""
+    loop, gradient = compiled("pairs_pullback_loop", slope.size), np.empty((n_features, slope.shape[1]))
+    loop(*_numbers(Z, feature), slope, np.ascontiguousarray(G), gradient)
+    return gradient
+
+
+def _short(Z: Any, *indices: Array) -> bool:
+    """Whether all indices are of the type that the compiled loops take."""
+    return all(array.dtype == np.int32 for array in (Z.indptr, Z.indices, *indices))
+
+
+def _numbers(Z: sp.csc_matrix, feature: Array) -> tuple[Array, Array, Array]:
+    """Where the rows of each pair begin, these rows, and the pairs' features, for the compiled loops."""
+    return unsigned(Z.indptr), unsigned(Z.indices), unsigned(feature)
+
+
+def transposed_product(A: sp.csr_matrix, x: Array) -> Array:
+    """A' x for a vector x."""
+    loop = compiled("add_rows", A.nnz, _WORTH_SHARING)
+    if loop is None or not _short(A):
+        return A.T @ x
+    y = np.empty(A.shape[1])
+    loop(unsigned(A.indptr), unsigned(A.indices), A.data, np.ascontiguousarray(x), y)
+    return y
+
+
+def exponential(t: Array, less_one: bool = False) -> Array:
+    """e^t, or e^t - 1 without loss of digits about t = 0, for t <= 700."""
+    loop = compiled("exponential_less_one" if less_one else "exponential_loop", t.size)
+    if loop is None or not (t.flags.c_contiguous or t.flags.f_contiguous):
+        return np.expm1(t) if less_one else np.exp(t)
+    value = np.empty_like(t)
+    flat, filled = t.ravel(order="K"), value.ravel(order="K")
+    parts = _shares(t.size) if t.size >= _WORTH_SHARING else [slice(None)]
+    in_threads(lambda part: loop(flat[part], filled[part]), parts)
+    return value
+
+
+def log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
+    """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores.
+
+    with_zero adds a score of 0, the example's own class, that has no column.
+    """
+    loop = compiled("softmax", scores.size)
+    if loop is not None and scores.flags.c_contiguous:
+        top, total = np.empty(len(scores)), np.empty(len(scores))
+        lowest = 0.0 if with_zero else -np.finfo(float).max
+
+        def fill(rows: slice) -> None:
+            loop(scores[rows], lowest, top[rows], total[rows])
+
+        in_threads(fill, _shares(len(scores)) if scores.size >= _WORTH_SHARING else [slice(None)])
+        return np.log(total) + top, scores
+    top = scores.max(axis=1, keepdims=True)
+    if with_zero:
+        np.maximum(top, 0.0, out=top)
+    scores -= top
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=1, keepdims=True)
+    if with_zero:
+        total += np.exp(-top)
+    scores /= total
+    return (np.log(total) + top)[:, 0], scores
+
+
+def pairwise_margins(W: Array, y: int) -> Array:
+    """W_k - W_y for every class k but y, a column each."""
+    T = np.empty((len(W), W.shape[1] - 1))
+    loop = compiled("pairwise_margins_loop", T.size)
+    if loop is not None:
+        loop(np.ascontiguousarray(W), y, T)
+    else:
+        np.subtract(W[:, :y], W[:, [y]], out=T[:, :y])
+        np.subtract(W[:, y + 1 :], W[:, [y]], out=T[:, y:])
+    return T
+
+
+def from_pairwise_margins(G: Array, y: int, sign: float) -> Array:
+    """G with a column for y, which holds sign times the sum of the others: -1 gives the adjoint of the above."""
+    gradient = np.empty((len(G), G.shape[1] + 1))
+    loop = compiled("from_pairwise_margins_loop", G.size)
+    if loop is not None:
+        loop(np.ascontiguousarray(G), y, sign, gradient)
+    else:
+        gradient[:, :y], gradient[:, y + 1 :] = G[:, :y], G[:, y:]
+        gradient[:, y] = sign * G.sum(axis=1)
+    return gradient
+
+
+def add_at(total: Array, rows: Array, share: Array) -> None:
+    """total[rows] += share, where no row stands twice."""
+    loop = compiled("add_at_loop", share.size)
+    if loop is not None:
+        loop(total, np.ascontiguousarray(rows, dtype=np.int64), np.ascontiguousarray(share))
+    else:
+        total[rows] += share
+
+
+def compiled(name: str, size: int, enough: int | None = None) -> Any:
+    """One of the compiled loops; None where there is none (see `gate`), or for little work."""
+    worth = size >= (_WORTH_COMPILING if enough is None else enough)
+    return compiled_loop("mcf_cli.core.kernels.loops", name) if worth else None

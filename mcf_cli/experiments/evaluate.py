@@ -1,0 +1,346 @@
+"""The evaluation protocols: a trial's parameters and its data set in, result rows out.
+
+l2 is chosen on validation rows: by k-fold cross-validation, a hold-out set, or leave-one-out. A result row holds
+what differs within the trial (metric, value, the chosen l2, a deletion level or fold); the rest of a row comes
+from the trial itself. Three protocols measure something other than test error: bounds (Figure 1), cost and
+leave-one-out.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcf_cli.core.corruptions.elementwise import Blankout
+from mcf_cli.core.problem import Solution, codes_of
+from mcf_cli.datasets.dataset import Dataset, by_pieces
+from mcf_cli.datasets.splits import Draw, divide, first, folds, generator, train_test
+from mcf_cli.experiments.learners import (
+    Learner,
+    LearnerMatrix,
+    make_corruption,
+    make_learner,
+    needs_preparation,
+    prepared,
+    shared_problem,
+)
+from mcf_cli.experiments.trial import Params, edge_of
+
+WORSE_IN_A_ROW = 2
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rows that a choice may look at."""
+
+    learner: Learner
+    X: LearnerMatrix
+    y: np.ndarray
+    groups: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen l2, its validation error (None when there was nothing to choose) and the edge it sits on."""
+
+    l2: float
+    error: float | None = None
+    edge: str = ""
+    stronger: float | None = None  # the next stronger penalty, and a fit with it on some of the rows
+    nearby: Solution | None = None
+
+
+Errors = tuple[
+    np.ndarray, list[Solution]
+]  # an error per l2, and fits in their order, as far as there are any
+
+
+def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: str = "validation") -> Choice:
+    """The l2 with the lowest validation error; ties go to the strongest penalty."""
+    l2s = sorted(select["l2"], reverse=True)
+    if select["by"] == "none":
+        return Choice(l2s[0])
+    errors, solutions = _ERRORS[select["by"]](training, l2s, select, draw, purpose)
+    choice = best_choice(l2s, errors)
+    place = l2s.index(choice.l2)
+    return (
+        replace(choice, stronger=l2s[place - 1], nearby=solutions[place - 1])
+        if place and solutions
+        else choice
+    )
+
+
+def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
+    """``l2s`` descend, so the first minimum is the strongest penalty among equals."""
+    best = int(np.argmin(errors))
+    return Choice(l2s[best], float(errors[best]), edge_of(l2s[best], l2s, "l2"))
+
+
+def fit_chosen(learner: Learner, choice: Choice) -> Solution:
+    """The fit at the chosen l2, reached as in validation: from the fit with the next stronger penalty.
+
+    It matters at l2 = 0, where separable rows have no minimum and a solution is where its path led.
+    """
+    l2s = [choice.l2] if choice.stronger is None else [choice.stronger, choice.l2]
+    return [solution for _, solution in learner.path(l2s, choice.nearby)][-1]
+
+
+def error_rate(solution: Solution, X: LearnerMatrix, y: np.ndarray) -> float:
+    """The share of wrong predictions, or the mean squared error where y holds numbers to predict."""
+    return float(np.mean(mistakes(predictions(solution, X, y), y)))
+
+
+def predictions(solution: Solution, X: LearnerMatrix, y: np.ndarray) -> np.ndarray:
+    """Class codes, or numbers where y holds numbers."""
+    return by_pieces(solution.decision if y.dtype.kind == "f" else solution.predict, X)
+
+
+def mistakes(predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What each row adds to the error: 0 or 1, or the square of how far a number is off."""
+    return (predicted - y) ** 2 if y.dtype.kind == "f" else predicted != y
+
+
+def squared_errors(predicted: np.ndarray, y: np.ndarray) -> dict[str, float | None]:
+    """The mean squared error of a regression, and R2, the share of the spread of y that it explains."""
+    error, spread = float(np.mean((predicted - y) ** 2)), float(np.var(y))
+    return {"mse": error, "r2": 1 - error / spread if spread else None}
+
+
+def _cv_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
+    divisions = folds(len(training.y), select["folds"], training.groups, draw, f"{purpose} folds")
+    total = np.zeros(len(l2s))
+    first: list[Solution] = []
+    for train, test in divisions:
+        solutions = [solution for _, solution in training.learner.subset(train).path(l2s)]
+        X, y = training.X[test], training.y[test]
+        total += [np.sum(mistakes(predictions(solution, X, y), y)) for solution in solutions]
+        first = first or solutions
+    return total / len(training.y), first
+
+
+def _holdout_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
+    """Weaker penalties cost the most: the path is left once two in a row were worse than the best before them."""
+    everyone = np.arange(len(training.y))
+    train, test = divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out")
+    errors, solutions, worse = np.full(len(l2s), np.inf), [], 0
+    for place, (_, solution) in enumerate(training.learner.subset(train).path(l2s)):
+        errors[place] = error_rate(solution, training.X[test], training.y[test])
+        solutions.append(solution)
+        worse = worse + 1 if errors[place] > errors[:place].min(initial=np.inf) else 0
+        if worse == WORSE_IN_A_ROW:
+            break
+    return errors, solutions
+
+
+def _loo_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
+    learner: Any = training.learner  # marginalised: configs refuse leave-one-out of others
+    return np.array([np.mean(mistakes(learner.loo(l2), training.y)) for l2 in l2s]), []
+
+
+_ERRORS = {"cv": _cv_errors, "holdout": _holdout_errors, "loo": _loo_errors}
+ResultRow = dict[str, Any]
+
+
+def split(params: Params, dataset: Dataset) -> list[ResultRow]:
+    """Choose l2 on the training rows, fit them all, test (Figures 3 to 7, Table 3)."""
+    draw = draw_of(params)
+    train, test = train_test(dataset, params["evaluation"], draw)
+    train = first(train, params.get("train_size"), draw, "learning curve")
+    params, dataset = prepared(params, dataset, train)
+    training = training_on(dataset, train, make_learner(params, dataset, train))
+    choice = choose_l2(training, params["select"], draw)
+    solution = fit_chosen(training.learner, choice)
+    rows = metric_rows(choice, solution, error_rate(solution, dataset.X[test], dataset.y[test]))
+    if dataset.task == "regression":
+        rows = _of_numbers(
+            rows, squared_errors(by_pieces(solution.decision, dataset.X[test]), dataset.y[test])["r2"]
+        )
+    return rows
+
+
+def cross_validation(params: Params, dataset: Dataset) -> list[ResultRow]:
+    """Every row tested once; l2 is chosen anew within the training part of each fold (Figure 8)."""
+    draw = draw_of(params)
+    rows = first(np.arange(len(dataset.y)), params["evaluation"]["train"], draw, "subset")
+    groups = None if dataset.groups is None else dataset.groups[rows]
+    whole = None if needs_preparation(params, dataset) else make_learner(params, dataset, rows)
+    results = []
+    for fold, (train, test) in enumerate(
+        folds(len(rows), params["evaluation"]["folds"], groups, draw, "test folds")
+    ):
+        own, data = prepared(params, dataset, rows[train])
+        learner = whole.subset(train) if whole else make_learner(own, data, rows[train])
+        part = training_on(data, rows[train], learner)
+        choice = choose_l2(part, params["select"], draw, f"fold {fold} validation")
+        solution = fit_chosen(part.learner, choice)
+        error = error_rate(solution, data.X[rows[test]], data.y[rows[test]])
+        results += [{**row, "fold": fold} for row in metric_rows(choice, solution, error)]
+    return results
+
+
+def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
+    """One path of fits on clean rows; per deletion level the best l2 on rows deleted alike (Figure 9)."""
+    draw, evaluation, l2s = draw_of(params), params["evaluation"], params["select"]["l2"]
+    train, test = train_test(dataset, evaluation, draw)
+    params, dataset = prepared(params, dataset, train)
+    kept, held = divide(train, evaluation["validation"], dataset.groups, draw, "validation rows")
+    fits = list(make_learner(params, dataset, kept).path(l2s))
+    descending, solutions = [l2 for l2, _ in fits], [solution for _, solution in fits]
+    choices = []
+    for level in evaluation["deletion"]:
+        X = delete(dataset.X[held], level, draw, "deleted in validation")
+        errors = np.array([error_rate(solution, X, dataset.y[held]) for solution in solutions])
+        choices.append(best_choice(descending, errors))
+    final = dict(fits)
+    if evaluation["refit"]:
+        final = dict(make_learner(params, dataset, train).path(l2s))
+    results = []
+    for level, choice in zip(evaluation["deletion"], choices, strict=True):
+        X = delete(dataset.X[test], level, draw, "deleted in test")
+        solution = final[choice.l2]
+        rows = metric_rows(choice, solution, error_rate(solution, X, dataset.y[test]))
+        results += [{**row, "deletion": level} for row in rows]
+    return results
+
+
+def delete(X: LearnerMatrix, level: float, draw: Draw, purpose: str) -> LearnerMatrix:
+    """Each value set to 0 with probability ``level``. A higher level deletes the same values and more."""
+    random = generator(draw.seed, draw.dataset, draw.repeat, purpose)
+    if sp.issparse(X):
+        survives = random.random(X.nnz, dtype=np.float32) >= np.float32(level)
+        return sp.csr_matrix((X.data * survives, X.indices, X.indptr), shape=X.shape)
+    return X * (random.random(X.shape, dtype=np.float32) >= np.float32(level))
+
+
+def _of_numbers(rows: list[ResultRow], r2: float | None) -> list[ResultRow]:
+    """The rows of a regression: its errors are squares, so they have names of their own."""
+    names = {"test_error": "test_mse", "validation_error": "validation_mse"}
+    rows = [{**row, "metric": names.get(row["metric"], row["metric"])} for row in rows]
+    return rows if r2 is None else [*rows, {**rows[0], "metric": "test_r2", "value": r2}]
+
+
+def draw_of(params: Params) -> Draw:
+    """The random choices that all methods of a repeat share."""
+    return Draw(params["seed"], params["dataset"], params["repeat"])
+
+
+def training_on(dataset: Dataset, rows: np.ndarray, learner: Learner) -> Training:
+    """A learner with the rows it was made of."""
+    groups = None if dataset.groups is None else dataset.groups[rows]
+    return Training(learner, dataset.X[rows], dataset.y[rows], groups)
+
+
+def metric_rows(choice: Choice, solution: Solution, test_error: float) -> list[ResultRow]:
+    """Test error, validation error where something was chosen, and the objective."""
+    values = {
+        "test_error": test_error,
+        "validation_error": choice.error,
+        "objective": float(solution.objective),
+    }
+    common: ResultRow = {
+        "l2": choice.l2,
+        "n_iter": int(solution.n_iter),
+        "converged": bool(solution.converged),
+    }
+    common["edge"] = choice.edge
+    return [{"metric": name, "value": value, **common} for name, value in values.items() if value is not None]
+
+
+def bounds(params: Params) -> list[ResultRow]:
+    """The expected logistic loss of one blanked-out feature, or its variational bound at one lambda.
+
+    The margin is y w x. ``lam`` None is the exact expectation, 0 is Jensen's bound.
+    """
+    lam, q = params["lam"], params["method"]["q"]
+    z = np.array(params["margins"])
+    if lam is None:
+        values = q * np.log(2.0) + (1 - q) * np.logaddexp(0.0, -z / (1 - q))
+    else:
+        log_mgf = Blankout(q=q).log_mgf
+        one = np.ones_like(z)
+        values = np.logaddexp(log_mgf(lam * z, one), log_mgf((lam - 1) * z, one)) - lam * z
+    metric = "expected_loss" if lam is None else "bound"
+    return [
+        {"metric": metric, "lam": lam, "margin": margin, "value": float(value)}
+        for margin, value in zip(params["margins"], values, strict=True)
+    ]
+
+
+def cost(params: Params, dataset: Dataset) -> list[ResultRow]:
+    """Seconds for one loss and gradient, with the corruption and without, and what a term-by-term sum costs.
+
+    The values are times: the only rows that differ from run to run.
+    """
+    draw = draw_of(params)
+    rows = first(np.arange(len(dataset.y)), params["evaluation"]["train"], draw, "subset")
+    params, dataset = prepared(params, dataset, rows)
+    method = params["method"]
+    problem = shared_problem(method, dataset, rows).problem
+    n_classes = problem.n_classes  # of those rows: a subset may lack some
+    corruption = make_corruption(method, dataset.blocks)
+    shape = (1 if n_classes == 2 else n_classes, dataset.X.shape[1])
+    coef = 0.01 * generator(draw.seed, draw.dataset, draw.repeat, "weights").standard_normal(shape)
+    intercept = np.zeros(shape[0])
+    repetitions = params["evaluation"]["evaluations"]
+    plain = _median_seconds(lambda: problem.loss_gradient(None, 0.0, coef, intercept), repetitions)
+    ours = _median_seconds(lambda: problem.loss_gradient(corruption, 0.0, coef, intercept), repetitions)
+    X = sp.csr_matrix(dataset.X[rows])
+    terms = _median_seconds(lambda: _term_by_term(corruption, X, coef), min(3, repetitions))
+    values = {
+        "gradient_seconds": ours,
+        "plain_gradient_seconds": plain,
+        "gradient_ratio": ours / plain,
+        "term_by_term_ratio": (plain + terms) / plain,
+    }
+    return [{"metric": name, "value": value} for name, value in values.items()]
+
+
+def _median_seconds(call: Callable[[], Any], repetitions: int) -> float:
+    call()  # the first call also pays for what is built once
+    seconds = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def _term_by_term(corruption: Any, X: sp.csr_matrix, coef: np.ndarray) -> None:
+    """The log-MGF and its derivative at every stored value and class, as the formulas are written down."""
+    for weights in coef:
+        t = weights[X.indices]
+        np.add.reduceat(corruption.log_mgf(t, X.data), X.indptr[:-1].clip(max=len(X.data) - 1))
+        np.bincount(X.indices, corruption.log_mgf_derivative(t, X.data), minlength=X.shape[1])
+
+
+def leave_one_out_trial(params: Params, dataset: Dataset) -> list[ResultRow]:
+    """The two formulas against refitting without each row in turn, at every l2."""
+    train = train_test(dataset, {"train_fraction": 0.75, **params["evaluation"]}, draw_of(params))[0]
+    params, dataset = prepared(params, dataset, train)
+    method = params["method"]
+    problem = shared_problem(method, dataset, train).problem
+    X, y = dataset.X[train], problem.y
+    if np.bincount(y).min() < 2:
+        raise ValueError(
+            "leave-one-out needs two training rows of every class; this data has a class with one"
+        )
+    corruption = make_corruption(method, dataset.blocks)
+    results = []
+    for l2 in params["select"]["l2"]:
+        refitted = np.vstack([_without(problem, row, X, corruption, l2) for row in range(len(y))])
+        values = {"loo_error_refitted": np.mean(codes_of(refitted) != y)}
+        for formula in ("paper", "exact"):
+            predicted = problem.loo(corruption, l2, method=formula)
+            values[f"loo_error_{formula}"] = np.mean(codes_of(predicted) != y)
+            values[f"largest_gap_{formula}"] = np.max(np.abs(predicted - refitted))
+        results += [{"metric": name, "value": float(value), "l2": l2} for name, value in values.items()]
+    return results
+
+
+def _without(problem: Any, row: int, X: Any, corruption: Any, l2: float) -> np.ndarray:
+    others = np.delete(np.arange(X.shape[0]), row)
+    return np.reshape(problem.subset(others).solve(corruption, l2).decision(X[row : row + 1]), (1, -1))

@@ -1,0 +1,428 @@
+"""Fitting a model to more rows than fit in memory: in chunks on this machine, or on a dask cluster.
+
+On a cluster the rows stay on the workers; weights go out, sums come back.
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mcf_cli.core.estimators import MCFClassifier
+from mcf_cli.core.problem import Solution
+from mcf_cli.datasets.dataset import RowsOnDisk
+from mcf_cli.errors import McfError
+from mcf_cli.scale.pieces import (
+    ArrayFile,
+    Chunks,
+    ChunkSource,
+    Columns,
+    Ones,
+    Outline,
+    Piece,
+    PieceMatrix,
+    checked,
+    read_file,
+)
+from mcf_cli.scale.sums import (
+    Chunk,
+    Fitted,
+    OnPass,
+    SummedObjective,
+    Sums,
+    Targets,
+    Task,
+    added,
+    chunk_moments,
+    distinct,
+    finish,
+    how,
+    solve,
+    task_of,
+)
+
+
+def fit_chunks(
+    model: Fitted,
+    source: "Chunks | LabelledRows | ChunkSource",
+    on_pass: OnPass | None = None,
+) -> Fitted:
+    """Fit an MCFClassifier or MCFRegressor to data read in chunks; the solution is that of `model.fit`.
+
+    Memory holds a chunk at a time, and some 30 times the weights for the optimiser. The chunks are laid out for
+    evaluation in files beside them, so that a pass reads about as many bytes as the data has, and what the system
+    can keep in its cache is not read again.
+
+    Parameters
+    ----------
+    model : the estimator
+    source : `Chunks`; or a svmlight or .npz file, a list of them, an iterable of (X, y) or a function that returns
+        one, which is read once, into a temporary folder. `Chunks.write` chooses the folder and keeps it
+    on_pass : called after each pass over the data with its number and the objective at the weights it tried
+
+    Returns
+    -------
+    the model, fitted
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mcf_cli import Blankout, MCFClassifier, fit_chunks
+    >>> X, y = load_digits(return_X_y=True)
+    >>> chunks = [(X[start : start + 200] / 16, y[start : start + 200]) for start in range(0, 1000, 200)]
+    >>> model = fit_chunks(MCFClassifier(corruption=Blankout(q=0.5), l2=1e-3, tol=1e-2), chunks)
+    >>> bool(model.score(X[1000:] / 16, y[1000:]) > 0.85)
+    True
+    """
+    if not isinstance(source, Chunks | LabelledRows):
+        with tempfile.TemporaryDirectory(prefix="mcf-chunks-") as folder:
+            return fit_chunks(model, Chunks.write(source, folder), on_pass)
+    classify = isinstance(model, MCFClassifier)
+    targets = Targets(classify, [distinct(source.labels(number), classify) for number in range(len(source))])
+    task = task_of(model, source.n_features, targets)
+    options = how(model, source.n_features, targets)
+    with _Layout(source, task, targets.encode) as layout:
+        solution = solve(task, source.rows, layout.moments(), layout.sums, on_pass=on_pass, **options)
+    return finish(model, solution, source.n_features, targets)
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows on disk with their labels, in the chunks that they come in."""
+
+    X: RowsOnDisk
+    y: np.ndarray
+
+    @cached_property
+    def _numbers(self) -> Any:
+        return self.X.chunks()
+
+    @property
+    def folder(self) -> Path:
+        return self.X.table.folder
+
+    @property
+    def rows(self) -> int:
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: int) -> tuple[PieceMatrix, np.ndarray]:
+        return self.X.piece(self._numbers[place]), self.labels(place)
+
+    def labels(self, place: int) -> np.ndarray:
+        return self.y[self.X.span(self._numbers[place])]
+
+
+def fit_rows(model: Fitted, X: Any, y: np.ndarray) -> Fitted:
+    """`model.fit`, wherever the rows are."""
+    return fit_chunks(model, LabelledRows(X, y)) if isinstance(X, RowsOnDisk) else model.fit(X, y)
+
+
+class _Layout:
+    """What each chunk adds to a pass over the data; a chunk is laid out once, into a file that has no name."""
+
+    def __init__(self, source: Chunks | LabelledRows, task: Task, encode: Callable[[np.ndarray], np.ndarray]):
+        self.source, self.task, self.encode = source, task, encode
+        self.ones = Ones()
+        self.file = tempfile.TemporaryFile(dir=source.folder)  # noqa: SIM115  closed by close
+        self.laid_out: list[tuple[Chunk, ArrayFile]] = []
+
+    def moments(self) -> np.ndarray:
+        """What scales the weights for the optimiser, of all rows."""
+        moments = np.zeros(self.source.n_features)
+        for number in range(len(self.source)):
+            moments += chunk_moments(self.source[number][0], self.task)
+        return moments
+
+    def sums(self, W: np.ndarray, b: np.ndarray) -> Sums:
+        return added(self._share(number, W, b) for number in range(len(self.source)))
+
+    def _share(self, number: int, W: np.ndarray, b: np.ndarray) -> Sums:
+        """A function of its own: when it returns, nothing of the chunk is left in memory."""
+        if number == len(self.laid_out):
+            self.laid_out.append(self._lay_out(number))
+        chunk, file = self.laid_out[number]
+        return chunk.with_arrays(file.arrays()).sums(W, b)
+
+    def _lay_out(self, number: int) -> tuple[Chunk, ArrayFile]:
+        X, y = self.source[number]
+        chunk = Chunk(X, self.encode(y), self.task)
+        file = ArrayFile(self.file, chunk.arrays, self.ones)
+        return chunk.with_arrays(file.arrays()), file
+
+    def close(self) -> None:
+        self.file.close()
+
+    def __enter__(self) -> "_Layout":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ChunkedProblem:
+    """A core `Problem` whose rows stay on disk: the same losses and corruptions, fitted from sums over chunks."""
+
+    def __init__(self, X: RowsOnDisk, y: np.ndarray, n_classes: int, **options: Any):
+        """Classes that no row has are left out, none is a regression; options are the loss and its forms."""
+        self.y, self.n_classes, self.options = y, n_classes, options
+        self.labels, codes = None, y
+        if n_classes:
+            present, codes = np.unique(y, return_inverse=True)
+            if len(present) < 2:
+                raise ValueError("a classifier needs at least two classes in its rows")
+            self.labels = None if len(present) == n_classes else present
+        self.rows = LabelledRows(X, codes)
+
+    def subset(self, rows: np.ndarray) -> "ChunkedProblem":
+        """The same problem on some rows."""
+        return ChunkedProblem(self.rows.X[rows], self.y[rows], self.n_classes, **self.options)
+
+    def solve(
+        self,
+        corruption: Any,
+        l2: float,
+        start: Solution | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+    ) -> Solution:
+        """Fit from `start`, unless zero weights are better, as `Problem.solve` does."""
+        task, layout, moments = self._laid_out(corruption, l2)
+        if start is not None and not self._better_than_zero(start, task, layout):
+            start = None
+        solution = solve(task, self.rows.rows, moments, layout.sums, start, max_iter, tol)
+        intercept = solution.intercept
+        if task.n_outputs > 1 and task.options["loss"] != "quadratic":
+            intercept = intercept - intercept.mean()  # which changes nothing
+        return replace(solution, intercept=intercept, labels=self.labels)
+
+    def _better_than_zero(self, start: Solution, task: Task, layout: _Layout) -> bool:
+        objective = SummedObjective(task, self.rows.rows, layout.sums)
+        W, b = start.coef.T, start.intercept
+        return (
+            objective.loss_gradient(W, b)[0] < objective.loss_gradient(np.zeros_like(W), np.zeros_like(b))[0]
+        )
+
+    def _laid_out(self, corruption: Any, l2: float) -> tuple[Task, _Layout, np.ndarray]:
+        """The task, its layout and moments; those of the last fit, when only l2 differs.
+
+        One layout is kept a process, for it takes as much room on disk as the rows.
+        """
+        K = self.n_classes if self.labels is None else len(self.labels)
+        task = Task.checked(
+            corruption,
+            n_features=self.rows.n_features,
+            n_classes=K,
+            n_outputs=K if K > 2 else 1,
+            l2=l2,
+            options=self.options,
+        )
+        if not (_last and _last[0] is self and _last[1] is corruption):
+            if _last:
+                _last[2].close()
+            _last.clear()
+            layout = _Layout(self.rows, task, np.asarray)
+            _last.extend((self, corruption, layout, layout.moments()))
+        return task, _last[2], _last[3]
+
+
+_last: list[Any] = []  # problem, corruption, layout, moments
+_FAN_IN = 8  # shares that one task adds up
+Setup = tuple[Columns, Targets, Task]  # what a worker has to know besides its rows
+
+
+def fit_dask(
+    model: Fitted,
+    X: Any,
+    y: Any = None,
+    client: Any = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    on_pass: OnPass | None = None,
+) -> Fitted:
+    """Fit an MCFClassifier or MCFRegressor on a dask cluster; the solution is that of `model.fit`.
+
+    Every partition is loaded and laid out once, by the worker that keeps it. An iteration sends the weights and
+    receives a loss and a gradient. When a worker is lost, others load its partitions again from their source.
+
+    Parameters
+    ----------
+    model : the estimator
+    X, y : dask arrays cut by rows alone, of dense or scipy.sparse blocks; or, without y, X is a list with an item a
+        partition: the path of a svmlight or .npz file that every worker can read, or a dask.delayed pair (X, y)
+    client : the dask client; by default the current one
+    n_features, zero_based : for svmlight files, as in `Chunks.write`
+    on_pass : as in `fit_chunks`
+
+    Returns
+    -------
+    the model, fitted
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> from mcf_cli import MCFClassifier, fit_dask
+    >>> X = da.from_array(np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), chunks=(2, 2))
+    >>> y = da.from_array(np.array(["a", "a", "b", "b"]), chunks=2)
+    >>> with Client(processes=False, n_workers=1, dashboard_address=None):  # or Client("tcp://scheduler:8786")
+    ...     model = fit_dask(MCFClassifier(corruption="poisson", l2=0.1), X, y)
+    >>> model.predict([[1.0, 0.0], [0.0, 1.0]])
+    array(['a', 'b'], dtype='<U1')
+    """
+    client = _client(client)
+    pieces = client.compute(_partitions(X, y))
+    columns, targets, rows, pieces = _survey(client, pieces, model, n_features, zero_based)
+    task = task_of(model, columns.n_features, targets)
+    setup = client.submit(_same, (columns, targets, task), pure=False)
+    setups = [setup] * len(pieces)
+    chunks = client.map(_lay_out, pieces, setups, pure=False)
+    moments = _reduced(client, _add_arrays, client.map(_moments, pieces, setups, pure=False))
+    pieces.clear()  # dask may now forget the raw rows; it still knows how to make them again
+
+    def sums(W: np.ndarray, b: np.ndarray) -> Sums:
+        # The weights are a task's argument and not scattered: they, too, survive the worker that holds them.
+        with _large_arguments_allowed():
+            weights = client.submit(_same, (W, b), pure=False)
+        shares = client.map(_share, chunks, [weights] * len(chunks), pure=False)
+        return _reduced(client, added, shares)
+
+    solution = solve(task, rows, moments, sums, on_pass=on_pass, **how(model, columns.n_features, targets))
+    return finish(model, solution, columns.n_features, targets)
+
+
+def _client(client: Any) -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise McfError(
+            "a fit on a cluster needs dask: install the extra `dask` (pip install '.[dask]')."
+        ) from None
+    if client is not None:
+        return client
+    try:
+        return distributed.Client.current()
+    except ValueError:
+        raise McfError("no dask client: make one first, client = dask.distributed.Client(ADDRESS).") from None
+
+
+def _large_arguments_allowed() -> Any:
+    """Millions of weights are what the user asked for: no reason for dask to warn at each step."""
+    import dask
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"})
+
+
+def _partitions(X: Any, y: Any) -> list[Any]:
+    """A delayed Piece for each partition."""
+    from dask import delayed
+
+    if hasattr(X, "to_delayed"):
+        return [delayed(_piece)(*pair, f"partition {i}") for i, pair in enumerate(_blocks(X, y))]
+    if y is not None:
+        raise ValueError("y goes with a dask array X; a list of partitions holds its labels itself")
+    if isinstance(X, str | Path):
+        X = [X]
+    return [
+        delayed(_read)(str(item))
+        if isinstance(item, str | Path)
+        else delayed(_piece_of_pair)(item, f"partition {i}")
+        for i, item in enumerate(X)
+    ]
+
+
+def _blocks(X: Any, y: Any) -> list[tuple[Any, Any]]:
+    if not hasattr(y, "to_delayed"):
+        raise ValueError("X is a dask array, so y has to be one too, cut into the same blocks of rows")
+    if X.ndim != 2 or X.numblocks[1] != 1:
+        raise ValueError("X has to be cut by rows alone; use X.rechunk({1: -1})")
+    if X.numblocks[0] != y.numblocks[0]:
+        raise ValueError(
+            f"X has {X.numblocks[0]} blocks of rows and y {y.numblocks[0]}; rechunk one to the other's chunks"
+        )
+    return list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
+
+
+def _survey(
+    client: Any, pieces: list[Any], model: Fitted, n_features: int | None, zero_based: bool | None
+) -> tuple[Columns, Targets, int, list[Any]]:
+    """What all partitions together show: columns, labels and number of rows; and the partitions that have rows."""
+    classify = isinstance(model, MCFClassifier)
+    found: list[tuple[Outline, np.ndarray]] = client.gather(
+        client.map(_describe, pieces, [classify] * len(pieces), pure=False)
+    )
+    held = [number for number, (outline, _) in enumerate(found) if outline.rows]
+    outlines = [found[number][0] for number in held]
+    if not outlines:
+        raise McfError("the partitions hold no rows")
+    if len({outline.as_written for outline in outlines}) > 1:
+        raise McfError("svmlight files and other partitions do not mix: give one kind")
+    columns = Columns.agreed(outlines, n_features, zero_based)
+    targets = Targets(classify, [found[number][1] for number in held])
+    return columns, targets, sum(outline.rows for outline in outlines), [pieces[number] for number in held]
+
+
+def _reduced(client: Any, add: Callable[..., Any], futures: list[Any]) -> Any:
+    """The sum, by a tree of tasks: always the same additions, whichever worker was first."""
+    while len(futures) > 1:
+        groups = [futures[start : start + _FAN_IN] for start in range(0, len(futures), _FAN_IN)]
+        futures = client.map(add, groups, pure=False)
+    return futures[0].result()
+
+
+# -- what runs on the workers -----------------------------------------------------------------------------------
+def _same(value: Any) -> Any:
+    return value
+
+
+def _read(path: str) -> Piece:
+    (piece,) = read_file(path)
+    return piece
+
+
+def _piece_of_pair(pair: Any, name: str) -> Piece:
+    try:
+        X, y = pair
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is not a pair (X, y), nor the path of a file") from None
+    return _piece(X, y, name)
+
+
+def _piece(X: Any, y: Any, name: str) -> Piece:
+    X = X if sp.issparse(X) else np.asarray(X)
+    return checked(X, y, name) if X.shape[0] else Piece(X, np.asarray(y), name)
+
+
+def _describe(piece: Piece, classify: bool) -> tuple[Outline, np.ndarray]:
+    return piece.outline(), distinct(piece.y, classify) if len(piece.y) else piece.y
+
+
+def _lay_out(piece: Piece, setup: Setup) -> Chunk:
+    columns, targets, task = setup
+    return Chunk(columns.place(piece.X), targets.encode(piece.y), task)
+
+
+def _moments(piece: Piece, setup: Setup) -> np.ndarray:
+    columns, _, task = setup
+    return chunk_moments(columns.place(piece.X), task)
+
+
+def _share(chunk: Chunk, weights: tuple[np.ndarray, np.ndarray]) -> Sums:
+    W, b = (np.array(weight) for weight in weights)  # what dask hands over may be read-only
+    return chunk.sums(W, b)
+
+
+def _add_arrays(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.sum(arrays, axis=0)

@@ -1,0 +1,327 @@
+"""One model on rows that come in chunks: the mean loss is a sum over rows, so each chunk adds its share.
+
+What a chunk is asked for is its sum of losses and gradients at given weights. Where the chunks are, on a disk or on
+the machines of a cluster, is the business of whoever adds the shares up. Both kinds of fit share the way from an
+estimator to a task, and from a solution back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+
+from mcf_cli.core.corruptions.base import Array, Corruption, Pairs
+from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.design.blocks import Block, Part
+from mcf_cli.core.design.objective import Minimand, Objective
+from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
+from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.losses.base import Batch
+from mcf_cli.core.problem import Problem, Solution, second_moments
+from mcf_cli.core.solvers import Outcome, conjugate_gradients
+from mcf_cli.core.solvers.lbfgs import lbfgs
+
+Sums = tuple[float, Array, Array]  # of the loss, its gradient in W (D x C) and its gradient in b (C)
+_NEGLIGIBLE = 1e-7  # share of the objective that a further step may still promise
+_ROUNDING = 1e-15
+OnPass = Callable[[int, float], None]  # the number of a pass over the rows, and the objective that it found
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is minimised, without the rows: it goes to wherever they are.
+
+    n_classes is 0 for a regression; n_outputs is the number of columns of W; options are those of `Problem`.
+    """
+
+    n_features: int
+    n_classes: int
+    n_outputs: int
+    corruption: Corruption
+    l2: float = 0.0
+    fit_intercept: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def checked(cls, corruption: Corruption | str | None, **rest: Any) -> Task:
+        """The task, once its parameters are known to be valid: before any chunk is touched."""
+        task = cls(corruption=resolve(corruption), **rest)
+        task.corruption.check_parameters(task.n_features)
+        if not 0.0 <= task.l2 < np.inf:
+            raise ValueError(f"l2 must be a finite number of at least 0; got {task.l2!r}")
+        if task.options.get("surrogate") == "variational" and task.options.get("shared_lambda"):
+            raise ValueError(
+                "a lambda shared by all examples needs all of them at once; in chunks use shared_lambda=False"
+            )
+        task._of_an_empty_row()
+        return task
+
+    def problem(self, X: Any, y: Array) -> Problem:
+        """The problem of these rows alone."""
+        return Problem(
+            X, y, fit_intercept=self.fit_intercept, n_classes=self.n_classes, reusable=False, **self.options
+        )
+
+    def _of_an_empty_row(self) -> Problem:
+        y = np.zeros(1, dtype=int if self.n_classes else float)
+        return self.problem(sp.csr_matrix((1, self.n_features)), y)
+
+
+class Chunk:
+    """Some rows, laid out for evaluation."""
+
+    def __init__(self, X: Any, y: Array, task: Task):
+        """y holds class codes, or the targets of a regression."""
+        problem = task.problem(X, y)
+        self.rows = len(y)
+        self._objective = problem._objective(problem._checked(task.corruption), 0.0)
+
+    def sums(self, W: Array, b: Array) -> Sums:
+        """The rows' sum of losses and its gradients; the l2 term is not theirs."""
+        value, g_W, g_b = self._objective.loss_gradient(W, b)
+        return self.rows * value, self.rows * g_W, self.rows * g_b
+
+    @property
+    def arrays(self) -> list[Array]:
+        """Every array of the layout."""
+        found: list[Array] = []
+
+        def note(array: Array) -> Array:
+            found.append(array)
+            return array
+
+        _moved(self._objective, note)
+        return found
+
+    def with_arrays(self, arrays: Iterable[Array]) -> Chunk:
+        """The same chunk on copies of its `arrays`, wherever they are kept."""
+        copies = iter(arrays)
+        other = copy(self)
+        other._objective = _moved(self._objective, lambda _: next(copies))
+        return other
+
+
+def _moved(objective: Objective, move: Callable[[Array], Array]) -> Objective:
+    """The objective with move(a) in the place of every array a, in a fixed order."""
+
+    def matrix(M: Any) -> Any:
+        if sp.issparse(M):
+            other = copy(M)  # not made anew: scipy copies an array that is a small part of another
+            other.data, other.indices, other.indptr = move(M.data), move(M.indices), move(M.indptr)
+            return other
+        return move(M) if isinstance(M, np.ndarray) else M  # slices stay
+
+    def pairs(known: Pairs) -> Pairs:
+        return Pairs(move(known.feature), move(known.value), matrix(known.scatter))
+
+    def part(known: Part) -> Part:
+        return replace(
+            known,
+            columns=matrix(known.columns),
+            pieces=[matrix(piece) for piece in known.pieces],
+            pairs=known.pairs and pairs(known.pairs),
+        )
+
+    def block(known: Block) -> Block:
+        parts = [(part(own), family) for own, family in known.parts]
+        return replace(known, rows=matrix(known.rows), columns=matrix(known.columns), parts=parts)
+
+    moved = copy(objective)
+    moved.batches = [
+        Batch(block(batch.block), move(batch.weight), move(batch.target)) for batch in objective.batches
+    ]
+    moved.class_means = None if objective.class_means is None else move(objective.class_means)
+    return moved
+
+
+def added(shares: Iterable[Sums]) -> Sums:
+    """The sum of shares, in their order: the same floating-point numbers whoever computed them."""
+    value, g_W, g_b = 0.0, None, None
+    for v, share_W, share_b in shares:
+        value += v
+        g_W = np.array(share_W) if g_W is None else np.add(g_W, share_W, out=g_W)
+        g_b = np.array(share_b) if g_b is None else np.add(g_b, share_b, out=g_b)
+    assert g_W is not None and g_b is not None, "there are no chunks"
+    return value, g_W, g_b
+
+
+def chunk_moments(X: Any, task: Task) -> Array:
+    """sum_n E[x~_nd^2] of each feature: the sums of all chunks scale the weights for the optimiser."""
+    return second_moments(canonical(X), task.corruption, np.ones(X.shape[0]))
+
+
+class SummedObjective(Minimand):
+    """Mean loss + l2 ||W||^2 from the sums of all chunks; what an optimiser sees."""
+
+    def __init__(
+        self, task: Task, rows: int, sums: Callable[[Array, Array], Sums], on_pass: OnPass | None = None
+    ):
+        one = task._of_an_empty_row()  # which will do for what does not depend on rows
+        limit = one._limit(task.corruption.split(task.n_features))
+        super().__init__(one._loss(task.corruption), task.l2, limit, (task.n_features, task.n_outputs))
+        self.task, self.rows, self.sums, self.on_pass = task, rows, sums, on_pass
+        self.passes = 0
+
+    def loss_gradient(self, W: Array, b: Array) -> Sums:
+        value, g_W, g_b = self.sums(W, b)
+        value, g_W, g_b = value / self.rows, g_W / self.rows, g_b / self.rows
+        if self.task.l2:
+            value += self.task.l2 * float(np.vdot(W, W))
+            g_W += (2.0 * self.task.l2) * W
+        self.passes += 1
+        if self.on_pass is not None:
+            self.on_pass(self.passes, value)
+        return value, g_W, g_b
+
+
+def solve(
+    task: Task,
+    rows: int,
+    moments: Array,
+    sums: Callable[[Array, Array], Sums],
+    start: Solution | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-4,
+    on_pass: OnPass | None = None,
+) -> Solution:
+    """Fit from the sums alone: L-BFGS, or conjugate gradients for the quadratic loss.
+
+    `moments` are the `chunk_moments` of all rows.
+    """
+    objective: Any = SummedObjective(task, rows, sums, on_pass)
+    if task.options.get("loss") == "quadratic":
+        outcome = minimise_quadratic(objective, task.fit_intercept, 2.0 * (moments / rows + task.l2))
+    else:
+        W, b = np.zeros(objective.shape), np.zeros(task.n_outputs)
+        if start is not None and objective.inside(start.coef.T):
+            W, b = start.coef.T, start.intercept
+        outcome = lbfgs(objective, W, b, task.fit_intercept, moments / rows, max_iter, tol)
+    how = outcome.value, outcome.n_iter, outcome.converged, outcome.message
+    return Solution(outcome.W.T, outcome.b, *how)
+
+
+def minimise_quadratic(
+    objective: SummedObjective,
+    fit_intercept: bool,
+    curvature: Array,
+    tol: float = 1e-10,
+    max_iter: int = 2000,
+) -> Outcome:
+    """Minimise a quadratic of which only gradients are to be had: they differ by (second derivatives) x (step).
+
+    `curvature` is the second derivative in each weight. With a bias the unknowns are the weights and the bias at the
+    mean of the rows, b + w.c: columns far from zero then no longer tie their weights to the bias. The means c are what
+    the bias direction's image shows.
+    """
+    D, C = objective.shape
+    mean = np.zeros(D)
+
+    def gradient(theta: Array) -> Array:
+        if not fit_intercept:
+            return objective.loss_gradient(theta, np.zeros(C))[1]
+        _, g_W, g_b = objective.loss_gradient(theta[:D], theta[D] - mean @ theta[:D])
+        return np.vstack([g_W - np.outer(mean, g_b), g_b])
+
+    constant = gradient(np.zeros((D + fit_intercept, C)))
+    diagonal = curvature
+    if fit_intercept:
+        bias = np.zeros((D + 1, C))
+        bias[D] = 1.0
+        mean = 0.5 * (gradient(bias) - constant)[:D, 0]
+        constant[:D] -= np.outer(mean, constant[D])
+        centred = np.maximum(
+            curvature - 2.0 * mean**2, _ROUNDING * curvature
+        )  # digits are lost far from zero
+        diagonal = np.append(centred, 2.0)
+
+    def apply(direction: Array) -> Array:
+        # At unit length: the constant would drown the image of a short direction.
+        size = np.sqrt((direction * direction).sum(axis=0))
+        size = np.where(size > 0.0, size, 1.0)
+        return size * (gradient(direction / size) - constant)
+
+    M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)
+    theta, n_iter, converged, _ = conjugate_gradients(apply, -constant, M, tol, max_iter)
+    left = 0.5 * float((M[:, None] * gradient(theta) ** 2).sum())  # what one more step promises to gain
+    W, b = theta[:D], theta[D] - mean @ theta[:D] if fit_intercept else np.zeros(C)
+    value = objective.loss_gradient(W, b)[0]
+    converged = converged and left <= _NEGLIGIBLE * value
+    return Outcome(W, b, n_iter, converged, f"conjugate gradients, {n_iter} iterations", value)
+
+
+Model = MCFClassifier | MCFRegressor
+Fitted = TypeVar("Fitted", bound=Model)
+
+
+class Targets:
+    """The labels of a classification as codes, or the targets of a regression as numbers."""
+
+    def __init__(self, classify: bool, found: list[np.ndarray]):
+        """found: `distinct` of each chunk."""
+        self.classes = reduce(np.union1d, found) if classify else None
+        self.flat = found[0].ndim == 1
+        self.n_outputs = 1 if self.flat else found[0].shape[1]
+        if self.classes is not None:
+            if len(self.classes) < 2:
+                raise ValueError(
+                    f"MCFClassifier needs at least two classes; all chunks hold {self.classes[0]!r} alone"
+                )
+            self.n_outputs = 1 if len(self.classes) == 2 else len(self.classes)
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        if self.classes is None:
+            return np.asarray(y, dtype=float)
+        return np.searchsorted(self.classes, y.astype(self.classes.dtype))
+
+
+def distinct(y: np.ndarray, classify: bool) -> np.ndarray:
+    """The classes of a chunk; for a regression one row, which tells the number of targets."""
+    if not classify:
+        return np.asarray(y[:1], dtype=float)
+    check_classification_targets(y)
+    if y.ndim > 1:
+        raise ValueError(f"y has shape {y.shape}; a classifier needs one label a row")
+    return np.unique(y)
+
+
+def task_of(model: Model, n_features: int, targets: Targets) -> Task:
+    """What the estimator's parameters ask for."""
+    names = ("loss", "surrogate", "multiclass", "shared_lambda")
+    options: dict[str, Any] = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    return Task.checked(
+        model.corruption,
+        n_features=n_features,
+        n_classes=0 if targets.classes is None else len(targets.classes),
+        n_outputs=targets.n_outputs,
+        l2=model.l2,
+        fit_intercept=model.fit_intercept,
+        options=options or {"loss": "quadratic"},
+    )
+
+
+def how(model: Model, n_features: int, targets: Targets) -> dict[str, Any]:
+    """The optimiser's parameters; a warm start is a start from the previous fit."""
+    if not isinstance(model, MCFClassifier):
+        return {}
+    start = None
+    if model.warm_start and np.array_equal(getattr(model, "classes_", ()), np.asarray(targets.classes)):
+        start = model._previous(n_features)
+    return {"start": start, "max_iter": model.max_iter, "tol": model.tol}
+
+
+def finish(model: Fitted, solution: Solution, n_features: int, targets: Targets) -> Fitted:
+    """The estimator, fitted."""
+    model._keep(solution)
+    model.n_features_in_ = n_features
+    if targets.classes is not None:
+        model.classes_ = targets.classes
+    elif targets.flat:
+        model.coef_, model.intercept_ = model.coef_[0], model.intercept_[0]
+    return model

@@ -1,0 +1,65 @@
+"""A few hundred of the random problems of `differential`, and proof that it would notice a fault."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tests.core.campaign import SEED, fitted, wrong
+from tests.core.random_problems import CONTAINERS, FORMS, contained, draw
+
+
+@pytest.fixture(scope="module")
+def problems():
+    return [draw(SEED, number) for number in range(300)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_our_own_gradient_is_that_of_our_own_value(form, problems):
+    seen = 0
+    for problem in problems:
+        if problem.form != form or any(word in problem.traits for word in ("stress", "scales", "offset")):
+            continue
+        own, rng = problem.objective, np.random.default_rng(problem.number)
+        size = np.sqrt(own.laws.mean.std(axis=0) ** 2 + own.laws.variance.mean(axis=0) + 1e-3)[:, None]
+        reach = np.minimum(0.2 / size, 0.4 * problem.weight_limit[:, None])
+        W, b = (rng.uniform(-reach, reach, (len(reach), problem.outputs)), rng.normal(size=problem.outputs))
+        b -= own.laws.mean.mean(axis=0) @ W
+        value, g_W, g_b = own(W, b)
+        step_W, step_b = 1e-5 * rng.uniform(-reach, reach, W.shape), 1e-5 * rng.normal(size=b.shape)
+        change = own(W + step_W, b + step_b)[0] - own(W - step_W, b - step_b)[0]
+        slope = 2 * ((g_W * step_W).sum() + g_b @ step_b)
+        assert change == pytest.approx(slope, rel=1e-5, abs=1e-11 * max(value, 1.0)), problem
+        seen += 1
+    assert seen > 5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_point_beside_the_optimum_is_found_out(form, problems):
+    problem = next(
+        p for p in problems if p.form == form and ", tiny" in p.traits and p.l2 > 1e-4 and p.outputs <= 3
+    )
+    own, fit = problem.objective, fitted(problem)
+    assert fit.converged and not wrong(problem, own, fit)
+    W = fit.W + 0.02 * np.random.default_rng(0).normal(size=fit.W.shape)
+    moved = replace(fit, W=W, objective=own(W, fit.b)[0])
+    assert any("beaten" in line for line in wrong(problem, own, moved))
+    assert any(
+        "objective" in line for line in wrong(problem, own, replace(fit, objective=fit.objective * 1.001))
+    )
+    assert wrong(problem, own, replace(fit, W=fit.W * np.nan)) == ["not finite"]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_container_holds_the_same_numbers(container):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.7, (20, 6)) * rng.normal(size=(20, 6))
+    held = contained(X, container, rng)
+    np.testing.assert_array_equal(held.toarray() if sparse.issparse(held) else held, X)
+    if "int64" in container:
+        assert held.indices.dtype == held.indptr.dtype == np.int64
+    if "duplicates" in container or "unsorted" in container:
+        assert not held.has_sorted_indices
+    if "duplicates" in container or "zeros" in container:
+        assert held.nnz > np.count_nonzero(X)

@@ -1,0 +1,29 @@
+"""The pages name tests and files that are there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "results" / "README.md"])
+RELIABILITY = (ROOT / "docs" / "reliability.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_it_names_is_there(page):
+    text = page.read_text()
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
+    missing = [link for link in links if not (page.parent / link).exists()]
+    missing += [
+        path for path in re.findall(r"\b(?:tests|mcf_cli)/[\w/]+\.py\b", text) if not (ROOT / path).exists()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("title", ["Faults found in 1.1", "Wrong in silence"])
+def test_every_fault_has_what_happens_now_and_a_test(title):
+    section = RELIABILITY.split(f"## {title}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 15
+    assert [row for row in rows if not re.search(r" \| [^|]+ \| `tests/[^|]+ \|$", row)] == []
