@@ -20,6 +20,10 @@ REAL = {
     "amazon-dvd": "amazon",
     "amazon-electronics": "amazon",
     "amazon-kitchen": "amazon",
+    "amazon-raw-books": "amazon_raw",
+    "amazon-raw-dvd": "amazon_raw",
+    "amazon-raw-electronics": "amazon_raw",
+    "amazon-raw-kitchen": "amazon_raw",
     "reuters": "reuters",
     "dmoz": "dmoz",
     "cifar10": "cifar10",
@@ -78,8 +82,8 @@ def _load_real(name: str, form: str = "auto", **options: Any) -> Dataset:
 
 
 def _loader(source: str) -> Any:
-    """The function that loads a source: `load_mnist` of the module `mnist`."""
-    module = importlib.import_module(f"mcf_cli.datasets.sources.{source.removesuffix('_words')}")
+    """The function that loads a source: `load_mnist` of the module `mnist`, `load_amazon_raw` of `amazon`."""
+    module = importlib.import_module(f"mcf_cli.datasets.sources.{source.partition('_')[0]}")
     return getattr(module, f"load_{source}")
 
 

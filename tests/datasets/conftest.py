@@ -11,8 +11,9 @@ def linked_home(tmp_path_factory):
     """A data home of links to shared/data and to the user's own, so that nothing is written in either."""
     linked = tmp_path_factory.mktemp("home")
     for path in (*SHARED.glob("*/*"), *OWN.glob("*/*")):
-        link = linked / path.parent.name / path.name
-        if path.parent.name in registry.ENTRIES and path.is_file() and not path.name.startswith("."):
+        folder = "amazon-raw" if path.name.startswith("raw-reviews") else path.parent.name
+        link = linked / folder / path.name
+        if folder in registry.ENTRIES and path.is_file() and not path.name.startswith("."):
             link.parent.mkdir(exist_ok=True)
             if not link.exists():
                 link.symlink_to(path.resolve())

@@ -99,3 +99,61 @@ def test_strange_columns_or_labels_are_refused(tmp_path):
         (tmp_path / "books.svmlight").write_text(content)
         with pytest.raises(McfError, match="expected labels"):
             amazon.read_svmlight(tmp_path / "books.svmlight", tmp_path / "books.svmlight")
+
+
+def test_raw_reviews_are_counted_as_processed_acl_was():
+    tokens = amazon.review_tokens("It's GREAT! In 1999, I paid 5 or 1/2 of (that) - see pp. 3-4: wow,good")
+    assert tokens == [
+        *(
+            "it's",
+            "great",
+            "in",
+            "<year>",
+            "i",
+            "paid",
+            "<num>",
+            "or",
+            "<fraction>",
+            "of",
+            "(that)",
+            "",
+            "see",
+        ),
+        *("pp", "<dash-num>", "wow", "good"),
+    ]
+    terms = amazon.review_terms(["it", "is", "", "so", "good", "good"])
+    assert terms == {"so": 1, "good": 2, "so_good": 1, "good_good": 1}
+
+
+@pytest.mark.parametrize("domain", TEST_SIZES)
+def test_raw_reviews_have_the_papers_shape(shared_home, domain):
+    data = load(f"amazon-raw-{domain}")
+    train, test = data.splits["seeded"]
+    assert data.X.shape == (6000, 20000)
+    assert np.bincount(data.y).tolist() == [3000, 3000]
+    assert np.bincount(data.y[train]).tolist() == [1000, 1000] and len(test) == 4000
+    assert not set(data.groups[train]) & set(data.groups[test]), "a copy stands on both sides"
+    assert len(np.unique(data.groups)) < 6000
+    assert data.source == "substitute" and data.notes == (
+        "raw reviews, 20,000 terms, not the paper's documents",
+    )
+    other = load(f"amazon-raw-{domain}", seed=1)
+    assert other.sha256 != data.sha256 and not np.array_equal(other.splits["seeded"][0], train)
+
+
+def test_a_division_keeps_groups_together_and_classes_even():
+    y, groups = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 1, 2, 3, 3])
+    for seed in range(10):
+        train, test = amazon.balanced_split(y, groups, 1, seed)
+        assert y[train].tolist() == [0, 1] and not set(groups[train]) & set(groups[test])
+    with pytest.raises(McfError, match="too few rows"):
+        amazon.balanced_split(y, groups, 4, 0)
+
+
+def test_the_svmlight_columns_have_the_names_of_the_labelled_terms(shared_home):
+    """The training totals of every column are those of the term that names it."""
+    short, labelled = load("amazon-kitchen"), load("amazon-kitchen", form="labelled", terms=10**6)
+    totals = dict(zip(labelled.feature_names, np.asarray(labelled.X.sum(axis=0)).ravel(), strict=True))
+    found = np.asarray(short.X[short.splits["predefined"][0]].sum(axis=0)).ravel()
+    assert len(short.feature_names) == 5000
+    assert found.tolist() == [totals.get(term, 0) for term in short.feature_names]

@@ -38,7 +38,7 @@ def state(home: Path) -> dict[str, dict[str, str]]:
 def test_an_empty_data_home_is_listed_as_empty(tmp_path):
     result = mcf(tmp_path / "home", "list")
     assert result.returncode == 0
-    assert result.stdout.count("not here: run `mcf data get") == 6
+    assert result.stdout.count("not here: run `mcf data get") == 7
     assert not (tmp_path / "home").exists(), "looking changes nothing"
 
 
@@ -47,13 +47,19 @@ def test_importing_the_shared_data_finds_and_verifies_all_of_it(tmp_path):
     result = mcf(tmp_path, "import", SHARED)
     assert result.returncode == 0, result.stderr
     here = state(tmp_path)
-    assert here["amazon"] == {"processed_acl": "missing", "svmlight": "here", "labelled": "here"}
+    assert here["amazon"] == {
+        "processed_acl": "missing",
+        "svmlight": "here",
+        "labelled": "here",
+        "terms": "here",
+    }
+    assert here["amazon-raw"] == {"raw": "here"}
     assert here["reuters"] == {"matrix": "here", "sgml": "here", "json": "missing"}
     assert here["dmoz"] == {"pages-second-level": "here", "pages-top-level": "here", "rdf": "missing"}
     assert here["splice"] == {"uci": "here", "pairs": "missing"}
     originals = {path.name: path for path in SHARED.rglob("*")}
     copies = [path for path in tmp_path.glob("*/*") if path.is_file() and not path.name.startswith(".")]
-    assert len(copies) == 14
+    assert len(copies) == 16
     assert all(copy.read_bytes() == originals[copy.name].read_bytes() for copy in copies), "never modified"
     assert mcf(tmp_path, "verify").returncode == 0
     assert mcf(tmp_path, "verify", "splice", "mnist").returncode == 1
@@ -153,7 +159,7 @@ def test_the_data_script_gets_and_verifies(name, tmp_path):
 
 def test_there_is_a_data_script_for_every_data_set_and_it_fails_clearly(tmp_path):
     scripts = {path.stem.removeprefix("get_") for path in (ROOT / "data_scripts").glob("get_*.py")}
-    assert scripts == set(ENTRIES)
+    assert scripts == {name.replace("-", "_") for name in ENTRIES}
     (tmp_path / "file").touch()
     result = run_script("mnist", tmp_path / "file")
     assert result.returncode == 2 and "MCF_DATA_HOME" in result.stderr

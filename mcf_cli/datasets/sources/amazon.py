@@ -1,22 +1,45 @@
-"""Amazon reviews in four domains (Blitzer et al.): `processed_acl`, or the svmlight files of 5,000 terms."""
+"""Amazon reviews in four domains (Blitzer et al.): `processed_acl`, the svmlight files of 5,000 terms, or raw text.
 
+The raw reviews are another release of the same collection, with another division: not the paper's documents.
+"""
+
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.datasets.dataset import CountOption, Dataset, Split, fingerprint, identical_rows, seeded_split
+from mcf_cli.datasets.dataset import (
+    SPLIT_SEED,
+    CountOption,
+    Dataset,
+    Seed,
+    Split,
+    fingerprint,
+    identical_groups,
+    identical_rows,
+    seeded_split,
+    shuffled_rows,
+)
 from mcf_cli.datasets.features.words import Documents, cached_documents, count_matrix
 from mcf_cli.datasets.formats import svmlight
 from mcf_cli.datasets.formats.archives import malformed, numbered_lines, open_members, shown
-from mcf_cli.datasets.store.verify import Here
+from mcf_cli.datasets.store.verify import Here, find
 from mcf_cli.errors import McfError
 
-VERSIONS = {"processed_acl": 1, "svmlight": 1, "labelled": 2}  # raise one when the counts of its form change
+VERSIONS = {
+    "processed_acl": 1,
+    "svmlight": 1,
+    "labelled": 2,
+    "raw": 1,
+}  # raise one when the counts of its form change
 AMAZON_CLASSES = ("negative", "positive")
 SVMLIGHT_TERMS = 5000
+TRAINING_REVIEWS = 1000  # of each class: the paper trains on 2,000 reviews of a domain
 
 REVIEW_KINDS = (
     "positive",
@@ -42,11 +65,59 @@ def load_amazon(here: Here, name: str, terms: CountOption = 20_000) -> Dataset:
         source="real",
         sha256=key,
         description=f"Amazon reviews of {domain}, counts of uni- and bigrams, positive or negative",
-        feature_names=counted.terms or None,
+        feature_names=counted.terms or _svmlight_terms(here),
         splits=_splits(np.array(counted.parts)),
         groups=identical_rows(counted.counts),
         notes=NOTES.get(here.form.name, ()),
     )
+
+
+def load_amazon_raw(here: Here, name: str, terms: CountOption = 20_000, seed: Seed = SPLIT_SEED) -> Dataset:
+    """Raw reviews of the domain that `name` ends with, 2,000 for training and the rest for testing.
+
+    `terms` is the size of the vocabulary; `seed` draws the training reviews, 1,000 of each class. Copies of a
+    review stay on one side.
+    """
+    domain = name.removeprefix("amazon-raw-")
+    path = next(iter(here.paths.values()))
+    key = fingerprint(name, here.form.name, here.sha256, terms, VERSIONS["raw"])
+    counted = cached_documents(name, key, lambda: read_raw_reviews(path, domain, terms))
+    y = np.array([AMAZON_CLASSES.index(label) for label in counted.labels], dtype=np.int64)
+    copies = identical_groups(counted.parts)
+    return Dataset(
+        name=name,
+        X=counted.counts,
+        y=y,
+        class_names=AMAZON_CLASSES,
+        source="substitute",
+        sha256=fingerprint(key, seed),
+        description=f"Amazon reviews of {domain} from raw text, counts of uni- and bigrams, positive or negative",
+        feature_names=counted.terms,
+        splits={"seeded": balanced_split(y, copies, TRAINING_REVIEWS, seed)},
+        groups=copies,
+        notes=(f"raw reviews, {counted.counts.shape[1]:,} terms, not the paper's documents",),
+    )
+
+
+def balanced_split(y: np.ndarray, groups: np.ndarray, each: int, seed: int) -> Split:
+    """Row numbers of a random division with `each` training rows of every class; groups are never divided."""
+    room = np.full(y.max() + 1, each)
+    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
+    taken = np.zeros(len(y), dtype=bool)
+    for group in shuffled_rows(len(members), seed):
+        wanted = np.bincount(y[members[group]], minlength=len(room))
+        if (wanted <= room).all():
+            taken[members[group]] = True
+            room -= wanted
+    if room.any():
+        raise McfError(f"cannot draw {each:,} training rows of every class: too few rows")
+    return np.flatnonzero(taken), np.flatnonzero(~taken)
+
+
+def _svmlight_terms(here: Here) -> tuple[str, ...] | None:
+    """The term of each svmlight column, where the list of them has been imported."""
+    path = find(here.entry.name, "svmlight-terms.txt") if here.form.name == "svmlight" else None
+    return tuple(path.read_text(encoding="utf-8").split("\n")[:SVMLIGHT_TERMS]) if path else None
 
 
 def _splits(parts: np.ndarray) -> dict[str, Split]:
@@ -116,3 +187,65 @@ def _reviews(where: str, stream: IO[bytes]) -> Iterator[tuple[Bag, str]]:
         if label is None:
             malformed(where, f"line {number}", f"expected '{LABEL}:positive' or '{LABEL}:negative'")
         yield bag, label
+
+
+def read_raw_reviews(path: Path, domain: str, terms: int) -> Documents:
+    """Positive, then negative reviews, over the `terms` most common terms of them all; `parts` tells copies apart."""
+    labels: list[str] = []
+    texts: list[str] = []
+
+    def bags() -> Iterator[Counter[str]]:
+        for member, stream in open_members(path, [f"{domain}/{label}.txt" for label in AMAZON_CLASSES]):
+            for _, line in numbered_lines(stream, f"{path}: {member}"):
+                words = review_tokens(line)
+                labels.append(Path(member).stem)
+                texts.append(fingerprint(words))
+                yield review_terms(words)
+
+    counts, names = count_matrix(bags(), max_terms=terms)
+    if missing := [label for label in AMAZON_CLASSES if label not in labels]:
+        raise McfError(f"{path} lacks {domain}/{missing[0]}.txt: import the raw reviews again")
+    order = sorted(range(len(labels)), key=lambda row: labels[row] != "positive")
+    return Documents(
+        counts[order], names, tuple(labels[row] for row in order), tuple(texts[row] for row in order)
+    )
+
+
+# How `processed_acl` was made from text, worked out from its labelled reviews.
+_TRAILING = re.compile(r"([a-z0-9]+)[^a-z0-9]+")
+_LEADING = re.compile(r"[^a-z0-9]([a-z0-9]+)")
+_KINDS_OF_NUMBER = {
+    "<year>": re.compile(r"(19|20)\d\d"),
+    "<num>": re.compile(r"\d+(\.\d+)?"),
+    "<dash-num>": re.compile(r"\d+(-\d+)+"),
+    "<fraction>": re.compile(r"\d+/\d+"),
+    "": re.compile(r"[\W_]*"),
+}
+_FUNCTION_WORDS = (
+    "a across am an and any are as at be been being but by can could did do does each for from had has have in "
+    "into is isn't it it's its of on or that that's thats the there there's these this those to under until up "
+    "were will with would"
+)
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+
+
+def review_tokens(text: str) -> list[str]:
+    """Lower-case words without their marks, kinds of number by name; a mark by itself is an empty token."""
+    tokens: list[str] = []
+    for word in text.lower().split():
+        bare = _TRAILING.fullmatch(word) or _LEADING.fullmatch(word)
+        for piece in (bare[1] if bare else word).replace(":", "").split(","):
+            kinds = (kind for kind, pattern in _KINDS_OF_NUMBER.items() if pattern.fullmatch(piece))
+            tokens.append(next(kinds, piece))
+    return tokens
+
+
+def review_terms(tokens: Sequence[str]) -> Counter[str]:
+    """Counts of words other than function words, and of neighbours that are not both function words."""
+    terms = Counter(word for word in tokens if word and word not in FUNCTION_WORDS)
+    terms.update(
+        f"{one}_{next_one}"
+        for one, next_one in pairwise(tokens)
+        if one and next_one and not FUNCTION_WORDS.issuperset((one, next_one))
+    )
+    return terms

@@ -1,4 +1,4 @@
-"""The six data sets of the paper: what they are, where they come from, how to know that they are genuine."""
+"""The data sets: what they are, where they come from, how to know that they are genuine."""
 
 from collections.abc import Iterable
 
@@ -49,6 +49,20 @@ _SVMLIGHT = {
 _DANN = "https://raw.githubusercontent.com/GRAAL-Research/domain_adversarial_neural_network"
 
 
+_RAW = {
+    "books/negative.txt": "d573ed56a91d0f736b52e1ff4bf16c60abcf071652a956359a783ff53cd0d2fc",
+    "books/positive.txt": "8ebf0d1cf6c863cb82948ff9f57fab73d416f009a480094cd3279f21580cff66",
+    "dvd/negative.txt": "971f0d33e1dbe19f4fadf02aac3af03b553714cffd9608652dc03a53b8d60215",
+    "dvd/positive.txt": "1b29d9c42ef636f504733c8bac50ff93ecfcd9997da63b3f82b155bc57406ed3",
+    "electronics/negative.txt": "983322988bcf4e1e45d1f8be8e9b68c1522e0d22a034a1b9e2fb51ee9b9bb15e",
+    "electronics/positive.txt": "a2383072785c8349483af682d3798f1919809382cc76438d59ff44a42e6acd79",
+    "kitchen/negative.txt": "51c2b6a4781b952b7917f92b5934e7eda64e5d28bea9601888effa9428fa898a",
+    "kitchen/positive.txt": "a3d57ede0e73cde23ba7d8a0234fc277f17b1bb9ccfb1094532ff4c70a915561",
+}
+
+_HATN = "https://raw.githubusercontent.com/hsqmlzno1/HATN/23facdb09a5ec0f29e9f69c5733e7ac7977b2211/raw_data"
+
+
 def _amazon_shapes(features: int) -> dict[str, Shape]:
     return {f"amazon-{domain}": Shape(2000 + rows, 2, features) for domain, rows in _DOMAINS.items()}
 
@@ -78,6 +92,16 @@ AMAZON = Entry(
             {f"amazon-{domain}": Shape(2000, 2, 20000) for domain in _DOMAINS},
             enough=False,
         ),
+        Form(
+            "terms",
+            "the names of the 5,000 svmlight columns",
+            (
+                _single(
+                    "svmlight-terms.txt", "70cbf39cdde1a791fd10e1cfdda6cf4198264fad36f0b98e3ddd90994317c533"
+                ),
+            ),
+            enough=False,
+        ),
     ),
     sources=(
         Download(
@@ -86,6 +110,28 @@ AMAZON = Entry(
         Download("svmlight", tuple(f"{_DANN}/master/data/{name}" for name in _SVMLIGHT)),
         Download("svmlight", tuple(f"{_DANN}/74eec5e0/data/{name}" for name in _SVMLIGHT)),
     ),
+)
+
+AMAZON_RAW = Entry(
+    name="amazon-raw",
+    title="Amazon reviews as raw text, 6,000 a domain: a SUBSTITUTE, not the paper's documents",
+    licence="MIT (the repository that holds them)",
+    homepage="https://github.com/hsqmlzno1/HATN",
+    forms=(
+        Form(
+            "raw",
+            "3,000 positive and 3,000 negative reviews a domain, one a line",
+            (
+                File(
+                    "amazon-raw-reviews.tar",
+                    tuple(Content(name, digest) for name, digest in _RAW.items()),
+                    other_names=("raw-reviews.tar",),
+                ),
+            ),
+            {f"amazon-raw-{domain}": Shape(6000, 2, 20000) for domain in _DOMAINS},
+        ),
+    ),
+    sources=(Download("raw", tuple(f"{_HATN}/{name.replace('/', '/review_')[:-4]}" for name in _RAW)),),
 )
 
 _SGML = (
@@ -322,7 +368,9 @@ MNIST = Entry(
     ),
 )
 
-ENTRIES: dict[str, Entry] = {entry.name: entry for entry in (AMAZON, REUTERS, DMOZ, CIFAR10, SPLICE, MNIST)}
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry for entry in (AMAZON, AMAZON_RAW, REUTERS, DMOZ, CIFAR10, SPLICE, MNIST)
+}
 
 
 def entry(name: str) -> Entry:
