@@ -17,10 +17,10 @@ import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.elementwise import Blankout
 from mcf_cli.core.problem import Solution, codes_of
+from mcf_cli.core.selection import Learner, Validated, first_best, validate
 from mcf_cli.datasets.dataset import Dataset, by_pieces
 from mcf_cli.datasets.splits import Draw, divide, first, folds, generator, train_test
 from mcf_cli.experiments.learners import (
-    Learner,
     LearnerMatrix,
     make_corruption,
     make_learner,
@@ -29,8 +29,6 @@ from mcf_cli.experiments.learners import (
     shared_problem,
 )
 from mcf_cli.experiments.trial import Params, edge_of
-
-WORSE_IN_A_ROW = 2
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,7 @@ class Choice:
     edge: str = ""
     stronger: float | None = None  # the next stronger penalty, and a fit with it on some of the rows
     nearby: Solution | None = None
-
-
-Errors = tuple[
-    np.ndarray, list[Solution]
-]  # an error per l2, and fits in their order, as far as there are any
+    validated: Validated | None = None  # what the choice was made from: the errors of every candidate
 
 
 def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: str = "validation") -> Choice:
@@ -64,19 +58,17 @@ def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: s
     l2s = sorted(select["l2"], reverse=True)
     if select["by"] == "none":
         return Choice(l2s[0])
-    errors, solutions = _ERRORS[select["by"]](training, l2s, select, draw, purpose)
-    choice = best_choice(l2s, errors)
+    validated = _VALIDATED[select["by"]](training, l2s, select, draw, purpose)
+    choice = replace(best_choice(l2s, validated.pooled), validated=validated)
     place = l2s.index(choice.l2)
-    return (
-        replace(choice, stronger=l2s[place - 1], nearby=solutions[place - 1])
-        if place and solutions
-        else choice
-    )
+    if place and validated.solutions:
+        choice = replace(choice, stronger=l2s[place - 1], nearby=validated.solutions[place - 1])
+    return choice
 
 
 def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
     """``l2s`` descend, so the first minimum is the strongest penalty among equals."""
-    best = int(np.argmin(errors))
+    best = first_best(errors)
     return Choice(l2s[best], float(errors[best]), edge_of(l2s[best], l2s, "l2"))
 
 
@@ -110,38 +102,37 @@ def squared_errors(predicted: np.ndarray, y: np.ndarray) -> dict[str, float | No
     return {"mse": error, "r2": 1 - error / spread if spread else None}
 
 
-def _cv_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
+def _judge(training: Training) -> Callable[[np.ndarray], Callable[[Solution], np.ndarray]]:
+    """Of some rows: what measures a solution on them."""
+
+    def on_rows(rows: np.ndarray) -> Callable[[Solution], np.ndarray]:
+        X, y = training.X[rows], training.y[rows]
+        return lambda solution: mistakes(predictions(solution, X, y), y)
+
+    return on_rows
+
+
+def _by_folds(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Validated:
     divisions = folds(len(training.y), select["folds"], training.groups, draw, f"{purpose} folds")
-    total = np.zeros(len(l2s))
-    first: list[Solution] = []
-    for train, test in divisions:
-        solutions = [solution for _, solution in training.learner.subset(train).path(l2s)]
-        X, y = training.X[test], training.y[test]
-        total += [np.sum(mistakes(predictions(solution, X, y), y)) for solution in solutions]
-        first = first or solutions
-    return total / len(training.y), first
+    return validate(training.learner, divisions, l2s, _judge(training))
 
 
-def _holdout_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
-    """Weaker penalties cost the most: the path is left once two in a row were worse than the best before them."""
+def _by_holdout(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Validated:
+    """One division, so a path that only gets worse is left."""
     everyone = np.arange(len(training.y))
-    train, test = divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out")
-    errors, solutions, worse = np.full(len(l2s), np.inf), [], 0
-    for place, (_, solution) in enumerate(training.learner.subset(train).path(l2s)):
-        errors[place] = error_rate(solution, training.X[test], training.y[test])
-        solutions.append(solution)
-        worse = worse + 1 if errors[place] > errors[:place].min(initial=np.inf) else 0
-        if worse == WORSE_IN_A_ROW:
-            break
-    return errors, solutions
+    division = divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out")
+    return validate(training.learner, [division], l2s, _judge(training), patient=False)
 
 
-def _loo_errors(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Errors:
+def _by_leaving_one_out(
+    training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str
+) -> Validated:
     learner: Any = training.learner  # marginalised: configs refuse leave-one-out of others
-    return np.array([np.mean(mistakes(learner.loo(l2), training.y)) for l2 in l2s]), []
+    sums = np.array([[np.sum(mistakes(learner.loo(l2), training.y)) for l2 in l2s]], dtype=float)
+    return Validated(l2s, sums, np.array([len(training.y)]), [])
 
 
-_ERRORS = {"cv": _cv_errors, "holdout": _holdout_errors, "loo": _loo_errors}
+_VALIDATED = {"cv": _by_folds, "holdout": _by_holdout, "loo": _by_leaving_one_out}
 ResultRow = dict[str, Any]
 
 

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,7 @@ from mcf_cli.baselines.linear import Hinge, Penalised
 from mcf_cli.core.corruptions import BY_NAME
 from mcf_cli.core.prediction import Preparation, has_missing
 from mcf_cli.core.problem import Problem, Solution, codes_of
+from mcf_cli.core.selection import Learner
 from mcf_cli.datasets.dataset import Dataset, RowsOnDisk, fingerprint, row_pieces
 from mcf_cli.datasets.splits import bit_stream
 from mcf_cli.experiments.trial import Params
@@ -38,16 +39,6 @@ RECENT = 2  # training and validation rows of one repeat
 KEPT_BYTES = 50_000_000  # bytes of rows: folds of more are made anew for each trial, not kept side by side
 _recent: dict[tuple, "SharedProblem"] = {}
 LearnerMatrix: TypeAlias = Any  # an array, a CSR matrix or RowsOnDisk; scipy has no types
-
-
-class Learner(Protocol):
-    """A method on a training set."""
-
-    def subset(self, rows: np.ndarray) -> "Learner":
-        """The same method on some of the rows."""
-
-    def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
-        """Fits along l2, the strongest first, which begins at `start`."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 import yaml
 
+from mcf_cli.core.selection import first_best
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.config import LEVELS, Config
 from mcf_cli.experiments.engine import Engine, available_cores
@@ -80,21 +81,18 @@ def _groups(trials: Iterable[Trial]) -> list[list[Trial]]:
 
 
 def _chosen(done: list[tuple[Trial, Record]]) -> list[tuple[Trial, Record, list[Row]]]:
-    """Per cell (a deletion level or fold of the evaluation) the candidate with the lowest validation error.
-
-    Ties go to the weakest corruption: candidates are compared in ascending order of the level.
-    """
+    """Per cell (a deletion level or fold) the lowest validation error; ties go to the weakest corruption."""
     if not done or done[0][0].chosen_level is None:
         return [(trial, record, record["rows"]) for trial, record in done]
     levels = sorted(trial.level for trial, _ in done)
-    best: dict[tuple, tuple[float, Trial, Record, list[Row]]] = {}
+    candidates: dict[tuple, list[tuple[float, Trial, Record, list[Row]]]] = {}
     for trial, record in sorted(done, key=lambda pair: pair[0].level):
         for cell, results in _cells(record["rows"]).items():
             error = next(row["value"] for row in results if row["metric"].startswith("validation_"))
-            if cell not in best or error < best[cell][0]:
-                best[cell] = (error, trial, record, results)
+            candidates.setdefault(cell, []).append((error, trial, record, results))
     chosen = []
-    for _, trial, record, results in best.values():
+    for found in candidates.values():
+        _, trial, record, results = found[first_best([error for error, *_ in found])]
         edge = edge_of(trial.level, levels, str(trial.chosen_level))
         marked = [{**row, "edge": " ".join(filter(None, [row.get("edge"), edge]))} for row in results]
         chosen.append((trial, record, marked))

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from mcf_cli.core.selection import WORSE_IN_A_ROW
 from mcf_cli.datasets import load
 from mcf_cli.datasets.splits import Draw
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.evaluate import WORSE_IN_A_ROW, _holdout_errors, choose_l2, fit_chosen, training_on
+from mcf_cli.experiments.evaluate import choose_l2, fit_chosen, training_on
 from mcf_cli.experiments.learners import make_learner
 
 from tests.experiments.tiny import tiny_plan
@@ -25,7 +26,8 @@ def reviews(loss="logistic", corruption="blankout", n=240):
 
 
 def test_a_path_is_left_once_it_only_gets_worse():
-    errors, solutions = _holdout_errors(reviews("quadratic", "none"), L2, HOLDOUT, DRAW, "validation")
+    validated = choose_l2(reviews("quadratic", "none"), HOLDOUT, DRAW).validated
+    errors, solutions = validated.pooled, validated.solutions
     visited = np.isfinite(errors)
     assert len(solutions) == visited.sum()
     assert visited[: len(solutions)].all()
