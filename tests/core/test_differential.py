@@ -1,4 +1,4 @@
-"""A few hundred of the random problems of `differential`, and proof that it would notice a fault."""
+"""A few hundred of the random problems of `campaign`, and proof that it would notice a fault."""
 
 from dataclasses import replace
 
@@ -6,13 +6,26 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tests.core.campaign import SEED, fitted, wrong
+from tests.core.campaign import SEED, findings, fitted, wrong
 from tests.core.random_problems import CONTAINERS, FORMS, contained, draw
 
 
 @pytest.fixture(scope="module")
 def problems():
     return [draw(SEED, number) for number in range(300)]
+
+
+def _takes_long(problem):
+    """Fits in chunks that need many passes take up to 25 s each: `python -m tests.core.campaign` has them."""
+    return problem.path == "chunks" and problem.form in ("exponential", "approximation")
+
+
+@pytest.mark.parametrize("first", range(0, 240, 20))
+def test_no_fit_that_says_converged_is_beaten(first):
+    drawn = (draw(SEED, number) for number in range(first, first + 20))
+    judged = {str(problem): findings(problem) for problem in drawn if not _takes_long(problem)}
+    assert not [f"{problem}: {found}" for problem, (found, _) in judged.items() if found]
+    assert np.mean([converged for _, converged in judged.values()]) > 0.75, "few claims were put to the test"
 
 
 @pytest.mark.parametrize("form", FORMS)
