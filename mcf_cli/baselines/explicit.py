@@ -8,7 +8,8 @@ growing data set and not a new draw at every point.
 
 The quadratic loss needs only the moments of the copies. Up to ``MOMENT_FEATURES`` features these are
 accumulated copy by copy, so memory does not grow with M; ask for growing ``copies`` and none is drawn twice.
-Every other case stacks the copies and hands them to the core's plain solver.
+Every other case, and a system that moments cannot settle, stacks the copies and hands them to the core's plain
+solver, which checks its answer against the rows.
 
 `SecondMoments` are the sums of a data set that decide a quadratic loss, gathered in parts so that the data need not be
 held. With C the covariance of the features, c theirs with the targets and s the variance of the targets, the mean
@@ -20,26 +21,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg as la
 from scipy import sparse
 
 from mcf_cli.core.corruptions.base import Corruption
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.problem import Problem, Solution, signed_targets
-from mcf_cli.core.solvers import solve_symmetric
+from mcf_cli.core.solvers import units
+from mcf_cli.core.solvers.normal_equations import gram_matrix
 
 MOMENT_FEATURES = 6000  # a D x D matrix of this size takes 288 MB
-SPARSE_ENOUGH = 0.03  # share of non-zeros up to which a sparse product beats BLAS
-BLOCK_ROWS = 4096
-
-
-def gram_matrix(X: Any) -> np.ndarray:
-    """X^T X. A sparse product wins only on really sparse data; pixels go block by block through BLAS."""
-    if not sparse.issparse(X):
-        return X.T @ X
-    if X.nnz <= SPARSE_ENOUGH * X.shape[0] * X.shape[1]:
-        return (X.T @ X).toarray()
-    blocks = (X[i : i + BLOCK_ROWS].toarray() for i in range(0, X.shape[0], BLOCK_ROWS))
-    return sum(block.T @ block for block in blocks)
+SAFE_PIVOT, SAFE_LOSS = 1e-5, 1e6  # then rounding in the moments moves the objective by less than 1e-9 of it
 
 
 class SecondMoments:
@@ -74,6 +66,7 @@ class SecondMoments:
         """The covariances of what was added."""
         mean, target_mean = self.total / self.rows, self.target_total / self.rows
         return Centred(
+            squares=np.diagonal(self.gram) / self.rows,
             covariance=self.gram / self.rows - np.outer(mean, mean),
             cross=self.cross / self.rows - np.outer(mean, target_mean),
             spread=self.target_squares / self.rows - float(np.sum(target_mean**2)),
@@ -87,13 +80,14 @@ class Centred:
 
     def __init__(
         self,
+        squares: np.ndarray,
         covariance: np.ndarray,
         cross: np.ndarray,
         spread: float,
         mean: np.ndarray,
         target_mean: np.ndarray,
     ) -> None:
-        self.covariance, self.cross, self.spread = covariance, cross, spread
+        self.squares, self.covariance, self.cross, self.spread = squares, covariance, cross, spread
         self.mean, self.target_mean = mean, target_mean
 
     def loss_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
@@ -105,10 +99,22 @@ class Centred:
     def bias(self, weights: np.ndarray) -> np.ndarray:
         return self.target_mean - self.mean @ weights
 
-    def ridge(self, l2: float) -> np.ndarray:
-        """The weights that minimise the loss + l2 ||W||^2; the shortest ones when l2 = 0 leaves a choice."""
+    def ridge(self, l2: float) -> np.ndarray | None:
+        """The weights that minimise the loss + l2 ||W||^2; None where rounding in the moments may decide them."""
         system = self.covariance + l2 * np.eye(len(self.mean))
-        return solve_symmetric(system, self.cross)
+        diagonal = np.maximum(np.diagonal(system), 0.0)
+        if (self.squares > SAFE_LOSS * diagonal).any():
+            return None  # a mean far from zero has taken the digits of the variance
+        unit = units(diagonal)[:, None]
+        system = unit * system * unit.T
+        system[np.diag_indices_from(system)] += (unit == 0.0).ravel()
+        try:
+            factor = la.cho_factor(system, lower=True, check_finite=False)
+        except la.LinAlgError:
+            return None
+        if np.diagonal(factor[0]).min(initial=1.0) <= SAFE_PIVOT:
+            return None
+        return unit * la.cho_solve(factor, unit * self.cross, check_finite=False)
 
 
 class Explicit:
@@ -142,15 +148,20 @@ class Explicit:
             raise ValueError(f"copies must be 1 or more, not {copies}")
         rows, features = len(self.y) * copies, self.X.shape[1]
         if self.loss == "quadratic" and features <= min(rows, MOMENT_FEATURES):
-            return self._ridge(l2, copies)
+            solution = self._ridge(l2, copies)
+            if solution is not None:
+                return solution
         problem = Problem(
             self._stacked(copies), np.tile(self.y, copies), loss=self.loss, n_classes=self.n_classes
         )
         return problem.solve(None, l2, start=start, max_iter=max_iter, tol=tol)
 
-    def _ridge(self, l2: float, copies: int) -> Solution:
+    def _ridge(self, l2: float, copies: int) -> Solution | None:
+        """The solution from the moments; None where they cannot vouch for it."""
         moments = self._moments_up_to(copies).centred()
         weights = moments.ridge(l2)
+        if weights is None:
+            return None
         objective = moments.loss_gradient(weights)[0] + l2 * float(np.sum(weights**2))
         message = f"closed form from {copies} copies"
         return Solution(weights.T.copy(), moments.bias(weights), objective, 1, True, message)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mcf_cli import Blankout, Dropout, Gaussian, MCFClassifier, MCFRegressor, Multinomial, PerFeature, Poisson
 from mcf_cli.core.problem import Problem
-from mcf_cli.core.solvers.normal_equations import brought_near
+from mcf_cli.core.solvers.normal_equations import brought_near, gram_matrix
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
@@ -303,3 +303,14 @@ def test_leave_one_out_of_one_hot_blocks_beside_columns_of_any_scale():
         rest = np.arange(len(X)) != n
         refit = problem.subset(rest).solve(noise, 1e-16)
         assert ours[n, 0] == pytest.approx(float(refit.decision(X[n : n + 1])[0]), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("density", [0.01, 0.5, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_gram_matrix_is_the_same_by_either_product(density, weighted):
+    X = sparse.random(5000, 12, density=density, format="csr", random_state=0)
+    weights = np.random.default_rng(0).random(5000) if weighted else None
+    dense = X.toarray()
+    expected = np.einsum("n,ni,nj->ij", np.ones(5000) if weights is None else weights, dense, dense)
+    np.testing.assert_allclose(gram_matrix(X, weights), expected, atol=1e-9)
+    np.testing.assert_allclose(gram_matrix(dense, weights), expected, atol=1e-9)

@@ -174,12 +174,3 @@ def inverse_root(K: Array) -> tuple[Callable[[Array], Array], Callable[[Array], 
         lambda B: la.solve_triangular(L, B, lower=True, check_finite=False),
         lambda B: la.solve_triangular(L, B, lower=True, trans="T", check_finite=False),
     )
-
-
-def solve_symmetric(A: Array, B: Array) -> Array:
-    """A^-1 B for a positive semi-definite A: the shortest least-squares solution when A is singular."""
-    unit = units(np.maximum(np.diagonal(A), 0.0))[:, None]
-    S = unit * A * unit.T
-    S[np.diag_indices_from(S)] += (unit == 0.0).ravel()
-    inverse, null = symmetric_inverse(S)
-    return without(unit * inverse(unit * B), null, unit)

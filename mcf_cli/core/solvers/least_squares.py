@@ -27,7 +27,7 @@ from mcf_cli.core.solvers import (
     triangular,
     without,
 )
-from mcf_cli.core.solvers.normal_equations import LinearFit, Terms, brought_near
+from mcf_cli.core.solvers.normal_equations import LinearFit, Terms, brought_near, gram_matrix
 
 _EPS = float(np.finfo(float).eps)
 _FREE = 1e-12  # a regulariser below this share of the diagonal is none: in the dual it would drown all others
@@ -71,16 +71,8 @@ class QuadraticSystem:
 
     @cached_property
     def gram(self) -> Array:
-        """rows' diag(weights) rows, D x D. Dense chunks of rows go through BLAS unless they are very sparse."""
-        X, D = self.rows, self.rows.shape[1]
-        if sp.issparse(X) and X.nnz < 0.1 * X.shape[0] * D:
-            return (X.T @ X.multiply(self.weights[:, None])).toarray()
-        total, u = np.zeros((D, D)), np.sqrt(self.weights)[:, None]
-        for start in range(0, X.shape[0], 2048):
-            rows = slice(start, start + 2048)
-            chunk = u[rows] * (X[rows].toarray() if sp.issparse(X) else X[rows])
-            total += chunk.T @ chunk
-        return total
+        """rows' diag(weights) rows, D x D."""
+        return gram_matrix(self.rows, self.weights)
 
     def outer(self, F: sp.csr_matrix) -> Array:
         """B B' with the rows B_n = u_n x_n F, N x N. Multiples of the identity on what X holds share one product."""
