@@ -21,6 +21,10 @@ _PUBLIC = {
     "Poisson": "mcf_cli.core.corruptions",
     "BitSwap": "mcf_cli.core.corruptions",
     "Multinomial": "mcf_cli.core.corruptions",
+    "GroupDropout": "mcf_cli.core.corruptions",
+    "GroupBlankout": "mcf_cli.core.corruptions",
+    "Thinning": "mcf_cli.core.corruptions",
+    "Uniform": "mcf_cli.core.corruptions",
     "PerFeature": "mcf_cli.core.corruptions",
 }
 

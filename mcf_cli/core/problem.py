@@ -220,9 +220,10 @@ class Problem:
         _checked_l2(l2)
         loss, X = self._loss(corruption), self.X
         families = corruption.split(X.shape[1])
-        loss.lifted = loss.codes is not None and len(families) == 1 and not families[0][1].acts_on_zeros
-        if loss.lifted:
-            corruption = families[0][1].at(np.tile(np.arange(X.shape[1]), self.n_classes))
+        one = families[0][1] if len(families) == 1 else None
+        loss.lifted = loss.codes is not None and one is not None and not one.acts_on_zeros and not one.couples
+        if loss.lifted and one is not None:
+            corruption = one.at(np.tile(np.arange(X.shape[1]), self.n_classes))
         shape = self.n_classes * X.shape[1] if loss.lifted else X.shape[1]
         key = (structure(corruption, shape), loss.lifted, loss.grouped, loss.width, loss.entrywise)
         if key not in self._designs:

@@ -127,6 +127,7 @@ def _moved(objective: Objective, move: Callable[[Array], Array]) -> Objective:
             columns=matrix(known.columns),
             pieces=[matrix(piece) for piece in known.pieces],
             pairs=known.pairs and pairs(known.pairs),
+            cells=matrix(known.cells),
         )
 
     def block(known: Block) -> Block:

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, PerFeature, Poisson
+from mcf_cli import (
+    BitSwap,
+    Blankout,
+    Dropout,
+    Gaussian,
+    GroupBlankout,
+    GroupDropout,
+    Laplace,
+    Multinomial,
+    PerFeature,
+    Poisson,
+    Thinning,
+    Uniform,
+)
 
 from tests.core import reference as ref
 
@@ -76,6 +89,21 @@ def each(noise: Callable[..., ref.Group], parameters: Any = None) -> Callable[[n
 
 def in_blocks(*blocks: tuple[list[int], np.ndarray]) -> Callable[[np.ndarray], ref.Law]:
     return lambda x: [ref.multinomial(columns, x[columns], confusion) for columns, confusion in blocks]
+
+
+def in_groups(*groups: tuple[list[int], float], unbiased: bool = False) -> Callable[[np.ndarray], ref.Law]:
+    """The law of a row whose groups are lost together; columns in no group stay."""
+
+    def law(x: np.ndarray) -> ref.Law:
+        rest = set(range(len(x))) - {d for columns, _ in groups for d in columns}
+        lost = [ref.group_loss(c, x[c], q, 1 / (1 - q) if unbiased else 1.0) for c, q in groups]
+        return [*lost, *(ref.unchanged(d, x[d]) for d in sorted(rest))]
+
+    return law
+
+
+def two_failures_law(x: np.ndarray) -> ref.Law:
+    return [ref.thinning(0, x[0], 0.3), *(ref.group_loss(c, x[c], 0.4) for c in ([4, 1], [3, 2]))]
 
 
 def sensors_law(x: np.ndarray) -> ref.Law:
@@ -188,6 +216,36 @@ CASES = [
         Multinomial(q=0.25, blocks=[[0, 1, 2], [3, 4]]),
         UNEVEN,
         in_blocks(([0, 1, 2], ref.uniform_confusion(3, 0.25)), ([3, 4], ref.uniform_confusion(2, 0.25))),
+        True,
+    ),
+    Case("thinning-per-feature", Thinning(QS), COUNTS, each(ref.thinning, QS), True),
+    Case("uniform-per-feature", Uniform(SIGMAS), REALS, each(ref.uniform, SIGMAS), False),
+    Case(
+        "groups",
+        GroupDropout([[0, 3], [4, 1, 2]], 0.4),
+        REALS,
+        in_groups(([0, 3], 0.4), ([4, 1, 2], 0.4)),
+        True,
+    ),
+    Case(
+        "groups-and-clean-columns",
+        GroupDropout(np.array([1, -1, 0, 1, 2]), q=[0.7, 0.2, 0.0]),
+        COUNTS,
+        in_groups(([2], 0.7), ([0, 3], 0.2)),
+        True,
+    ),
+    Case(
+        "groups-unbiased",
+        GroupBlankout([[0, 3], [4, 1]], q=[0.4, 0.6]),
+        REALS,
+        in_groups(([0, 3], 0.4), ([4, 1], 0.6), unbiased=True),
+        True,
+    ),
+    Case(
+        "mixed-groups",
+        PerFeature([([4, 1, 3, 2], GroupDropout(2, 0.4)), ([0], Thinning(0.3))]),
+        COUNTS,
+        two_failures_law,
         True,
     ),
     Case("mixed-sensors", SENSORS_NOISE, SENSORS, sensors_law, False),

@@ -1,9 +1,10 @@
 """Brute-force references for the core, written from the mathematics alone; nothing here imports mcf_cli.
 
 A corrupted example is a list of independent `Group`s: some columns, and the atoms (probability, value) that
-they take together. Blankout, dropout, bit-swap and multinomial noise have finitely many atoms, so theirs are
-exact; Poisson noise is a sum cut off far in its tail; Gaussian and Laplace noise are quadrature rules whose
-nodes act as atoms (test_reference.py holds them against scipy's adaptive quadrature).
+they take together. Blankout, dropout (of one feature or a group), thinning, bit-swap and multinomial noise have
+finitely many atoms, so theirs are exact; Poisson noise is a sum cut off far in its tail; Gaussian, Laplace and
+uniform noise are quadrature rules whose nodes act as atoms (test_reference.py holds them against scipy's adaptive
+quadrature).
 
 Losses take `laws`, one list of groups per example, integer class codes `y`, `coef` of shape (1, D) when
 binary and (K, D) otherwise, and `intercept`. They return one value per example; `objective` takes the mean
@@ -19,7 +20,7 @@ from functools import cache
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
-from scipy.stats import poisson
+from scipy.stats import binom, poisson
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,21 @@ def dropout(column: int, x: float, q: float) -> Group:
 
 def bit_swap(column: int, x: float, q: float) -> Group:
     return atoms(column, [1 - q, q], [x, 1 - x])
+
+
+def group_loss(columns: Sequence[int], x: np.ndarray, q: float, survivor: float = 1.0) -> Group:
+    """All of the columns are lost with probability q, else multiplied by `survivor`."""
+    return Group(tuple(columns), np.array([q, 1 - q]), np.vstack([np.zeros(len(columns)), survivor * x]))
+
+
+def thinning(column: int, x: float, q: float) -> Group:
+    counts = np.arange(int(x) + 1)
+    return atoms(column, binom.pmf(counts, int(x), 1 - q), counts)
+
+
+def uniform(column: int, x: float, a: float, count: int = 40) -> Group:
+    points, weights = np.polynomial.legendre.leggauss(count)
+    return atoms(column, weights / 2, x + a * points)
 
 
 @cache

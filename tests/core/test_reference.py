@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import laplace, norm
+from scipy.stats import laplace, norm, uniform
 
 from tests.core import reference as ref
 
@@ -19,6 +19,11 @@ FINITE_LAWS = {
     "multinomial": [
         ref.multinomial([0, 2, 3], np.array([0, 1, 0]), ref.uniform_confusion(3, 0.4)),
         ref.blankout(1, 2.0, 0.6),
+    ],
+    "groups": [
+        ref.group_loss([0, 2], X[[0, 2]], 0.3, 1.5),
+        ref.thinning(1, 3.0, 0.4),
+        ref.dropout(3, 0.4, 0.1),
     ],
 }
 
@@ -90,7 +95,7 @@ def test_variational_at_zero_is_jensen(law, multiclass):
 
 
 def expectation(function, density):
-    edges = [-40, -5, 0.7, 5, 40]
+    edges = [-40, -5, -3.6, 0.7, 5, 40]
     return sum(
         quad(lambda v: function(v) * density(v), a, b, epsabs=1e-13, epsrel=1e-13, limit=200)[0]
         for a, b in pairwise(edges)
@@ -102,8 +107,9 @@ def expectation(function, density):
     [
         (ref.gaussian(0, 0.7, 1.5), norm(0.7, 1.5).pdf),
         (ref.laplace(0, 0.7, 0.5), laplace(0.7, 0.5).pdf),
+        (ref.uniform(0, 0.7, 4.3), uniform(-3.6, 8.6).pdf),
     ],
-    ids=["gaussian", "laplace"],
+    ids=["gaussian", "laplace", "uniform"],
 )
 @pytest.mark.parametrize("t", [-1.2, 0.3, 1.1])
 def test_quadrature_nodes_equal_adaptive_quadrature(group, density, t):

@@ -1,6 +1,7 @@
 """The corruptions: one class each, by name in `BY_NAME`."""
 
 from mcf_cli.core.corruptions.base import Corruption
+from mcf_cli.core.corruptions.bounded import Thinning, Uniform
 from mcf_cli.core.corruptions.elementwise import (
     BitSwap,
     Blankout,
@@ -10,6 +11,7 @@ from mcf_cli.core.corruptions.elementwise import (
     Laplace,
     Poisson,
 )
+from mcf_cli.core.corruptions.groups import GroupBlankout, GroupDropout
 from mcf_cli.core.corruptions.multinomial import Multinomial
 from mcf_cli.core.corruptions.per_feature import BY_NAME, PerFeature, resolve
 
@@ -20,10 +22,14 @@ __all__ = [
     "Corruption",
     "Dropout",
     "Gaussian",
+    "GroupBlankout",
+    "GroupDropout",
     "Identity",
     "Laplace",
     "Multinomial",
     "PerFeature",
     "Poisson",
+    "Thinning",
+    "Uniform",
     "resolve",
 ]

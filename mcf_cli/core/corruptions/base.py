@@ -172,6 +172,7 @@ class Corruption(BaseEstimator, ABC):
 
     coded = False  # needs (feature, value) pairs
     acts_on_zeros = False  # a zero entry can change
+    couples = False  # several features change together
     moves_along = False  # x~ - x has the same law at every x: an offset of a column is one of the biases
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

@@ -335,12 +335,7 @@ class Poisson(Linear):
         return None if self.clip is None else self._parameter("clip", 0.0, np.inf)
 
     def check_data(self, X: Any, columns: Array | None = None) -> None:
-        if (X.data if sp.issparse(X) else X).size and (X.data if sp.issparse(X) else X).min() < 0:
-            column = _first_column(X, lambda v: v < 0, columns)
-            raise ValueError(
-                f"Negative values in data, in column {column} of X: Poisson corruption needs counts; "
-                "shift or drop that column, or use Blankout or Gaussian"
-            )
+        check_counts(X, columns, "Poisson")
 
     def per_unit(self, t: Array) -> Jet:
         value, slope = guarded_exp(t, less_one=True)
@@ -401,11 +396,11 @@ class BitSwap(Linear):
 
     def at_zero(self, t: Array) -> Jet:
         log_q, log_p = self._log_odds()
-        return _two_points(t, log_p, log_q)
+        return two_points(t, log_p, log_q)
 
     def per_unit(self, t: Array) -> Jet:
         log_q, log_p = self._log_odds()
-        stays, leaves = _two_points(t, log_q, log_p), _two_points(t, log_p, log_q)
+        stays, leaves = two_points(t, log_q, log_p), two_points(t, log_p, log_q)
         return stays[0] - leaves[0], stays[1] - leaves[1], stays[2] - leaves[2]
 
     def sample(self, X: Any, rng: np.random.Generator) -> Any:
@@ -414,10 +409,20 @@ class BitSwap(Linear):
         return sp.csr_matrix(flipped) if sp.issparse(X) else flipped
 
 
-def _two_points(t: Array, log_zero: Any, log_one: Any) -> Jet:
+def two_points(t: Array, log_zero: Any, log_one: Any) -> Jet:
     """log(e^log_zero + e^{log_one + t}), the log-MGF of a bit, and its two derivatives."""
     slope = expit(t + log_one - log_zero)
     return np.logaddexp(log_zero, log_one + t), slope, slope * (1.0 - slope)
+
+
+def check_counts(X: Any, columns: Array | None, name: str) -> None:
+    """ValueError where X holds a value below 0."""
+    if (X.data if sp.issparse(X) else X).min(initial=0.0) < 0:
+        column = _first_column(X, lambda v: v < 0, columns)
+        raise ValueError(
+            f"Negative values in data, in column {column} of X: {name} corruption needs counts; "
+            "shift or drop that column, or use Blankout or Gaussian"
+        )
 
 
 def _first_column(X: Any, bad: Callable[[Array], Array], columns: Array | None) -> int:

@@ -75,6 +75,7 @@ class Multinomial(Linear):
     """
 
     acts_on_zeros = True
+    couples = True
 
     def __init__(self, q: Any = 0.1, blocks: Any = 4, confusion: Any = None):
         self.q = q

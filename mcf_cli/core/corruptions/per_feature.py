@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Moments
+from mcf_cli.core.corruptions.bounded import Thinning, Uniform
 from mcf_cli.core.corruptions.elementwise import (
     BitSwap,
     Blankout,
@@ -19,6 +20,7 @@ from mcf_cli.core.corruptions.elementwise import (
     Laplace,
     Poisson,
 )
+from mcf_cli.core.corruptions.groups import GroupBlankout, GroupDropout
 from mcf_cli.core.corruptions.multinomial import Multinomial
 
 
@@ -199,6 +201,10 @@ BY_NAME: dict[str, type[Corruption]] = {
     "poisson": Poisson,
     "bitswap": BitSwap,
     "multinomial": Multinomial,
+    "thinning": Thinning,
+    "uniform": Uniform,
+    "group_dropout": GroupDropout,
+    "group_blankout": GroupBlankout,
 }
 
 

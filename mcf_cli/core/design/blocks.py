@@ -26,11 +26,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
-from mcf_cli.core.design.coding import CodeBook, Coding, Entries, entries_along, quadratic_along
+from mcf_cli.core.corruptions.groups import Cells, Grouped
+from mcf_cli.core.design.coding import CodeBook, Coding, Entries, entries_along, held_columns, quadratic_along
 from mcf_cli.core.kernels.dispatch import (
     coded_adjoint,
     coded_product,
-    index_type,
     loops_over_pairs,
     pairs_along,
     pairs_pullback,
@@ -49,6 +49,15 @@ class Part:
     pieces: list[Any]  # matrices, one below the other
     pairs: Pairs | None
     everywhere: bool = False  # the family changes zeros too
+    cells: Any = None  # cells x columns where some are lost together: a cell then stands for a feature
+
+    def weights(self, T: Array) -> Array:
+        """The weights of what the family acts on: columns, or cells."""
+        return T[self.columns] if self.cells is None else self.cells @ T[self.columns]
+
+    def to_weights(self, G: Array, diagonal: bool = False) -> Array:
+        """The adjoint of `weights`, on these columns; or the same for the diagonal of a second derivative."""
+        return G if self.cells is None else (squared(self.cells) if diagonal else self.cells).T @ G
 
     def product(self, table: Array) -> Array:
         multiply = matmul if self.pairs is None else coded_product
@@ -117,10 +126,12 @@ class Expanded:
     def __init__(self, block: Block, T: Array):
         self.shape = T.shape
         self.parts: list[tuple[Part, Expansion]] = []
-        self._coupled: list[tuple[Part, Expansion, Array]] = []  # with the weights H of `derivatives`
+        self._coupled: list[
+            tuple[Part, Callable[[Array], Array]]
+        ] = []  # with products of the second derivative
         total: Any = 0.0
         for part, family in block.parts:
-            expansion = family.log_mgf_expansion(T[part.columns], part.pairs)
+            expansion = family.log_mgf_expansion(part.weights(T), part.pairs)
             share = part.product(expansion.value)
             if expansion.base is not None:
                 share += expansion.base[0].sum(axis=0)
@@ -132,7 +143,7 @@ class Expanded:
         """The change of the sums when T changes by V."""
         total: Any = 0.0
         for part, expansion in self.parts:
-            own = V[part.columns]
+            own = part.weights(V)
             total = total + expansion.along(part, own)
             if expansion.base is not None:
                 total += (expansion.base[1] * own).sum(axis=0)
@@ -142,7 +153,7 @@ class Expanded:
         """The gradient in T of sum(G * sums)."""
         result = np.zeros(self.shape)
         for part, expansion in self.parts:
-            share = expansion.pullback(part, G)
+            share = part.to_weights(expansion.pullback(part, G))
             result[part.columns] = share if expansion.base is None else share + expansion.base[1] * row_sum(G)
         return result
 
@@ -152,20 +163,23 @@ class Expanded:
         gradient, bend, squares = (np.zeros(self.shape) for _ in range(3))
         for part, expansion in self.parts:
             H = part.adjoint(G)
-            gradient[part.columns] = expansion.gradient(H, g)
-            bend[part.columns] = expansion.bend(H, g)
-            if expansion.couples:
-                self._coupled.append((part, expansion, H))
+            gradient[part.columns] = part.to_weights(expansion.gradient(H, g))
+            bent = expansion.bend(H, g)
+            bend[part.columns] = part.to_weights(bent, diagonal=True)
+            if part.cells is not None:
+                self._coupled.append((part, partial(np.multiply, bent)))
+            elif expansion.couples:
+                self._coupled.append((part, partial(expansion.bent, H)))
             H2 = part.squared.adjoint(C) if expansion.pairs is None else None
             H = part.adjoint(C) if expansion.pairs is not None or expansion.base is not None else H
-            squares[part.columns] = expansion.squares(H, H2, c)
+            squares[part.columns] = part.to_weights(expansion.squares(H, H2, c), diagonal=True)
         return gradient, bend, squares
 
     def bent(self, V: Array, bend: Array) -> Array:
         """The product of the second derivative of sum(G * sums), whose diagonal is `bend`, with a change V of T."""
         image = bend * V
-        for part, expansion, H in self._coupled:
-            image[part.columns] = expansion.bent(H, V[part.columns])
+        for part, product in self._coupled:
+            image[part.columns] = part.to_weights(product(part.weights(V)))
         return image
 
 
@@ -209,7 +223,7 @@ class Block:
 
     def sums(self, what: str, T: Array) -> tuple[Array, Callable[[Array], Array]]:
         """sum_d f_d(T_d; x_nd) for f = what ("log_mgf", "mean" or "variance"): n x J, and its pullback to T."""
-        if what == "log_mgf" and len(self.parts) == 1:
+        if what == "log_mgf" and len(self.parts) == 1 and self.parts[0][0].cells is None:
             part, family = self.parts[0]
             at_once = family.log_mgf_sums(T, part.pairs, part.pieces[0]) if len(part.pieces) == 1 else None
             if at_once is not None:
@@ -218,10 +232,10 @@ class Block:
         pullbacks: list[tuple[Part, Callable[[Array], Array]]] = []
         for part, family in self.parts:
             if what == "log_mgf" and part.pairs is not None:
-                expansion = family.log_mgf_expansion(T[part.columns], part.pairs)
+                expansion = family.log_mgf_expansion(part.weights(T), part.pairs)
                 share, pullback = part.product(expansion.value), partial(part.pullback, expansion.slope)
             else:
-                base, table, of_table = getattr(family, f"{what}_table")(T[part.columns], part.pairs)
+                base, table, of_table = getattr(family, f"{what}_table")(part.weights(T), part.pairs)
                 share, pullback = part.product(table), partial(_through, part, of_table)
                 if base.any():
                     share += base
@@ -230,10 +244,11 @@ class Block:
 
         def to_weights(G: Array) -> Array:
             if len(pullbacks) == 1:
-                return pullbacks[0][1](G)
+                part, pullback = pullbacks[0]
+                return part.to_weights(pullback(G))
             gradient = np.zeros_like(T)
             for part, pullback in pullbacks:
-                gradient[part.columns] = pullback(G)
+                gradient[part.columns] = part.to_weights(pullback(G))
             return gradient
 
         return total, to_weights
@@ -247,7 +262,7 @@ class Block:
         total, slope = np.zeros(shape), np.zeros(shape)
         pullbacks: list[tuple[Part, Callable[[Array], Any]]] = []
         for part, family in self.parts:
-            own = P[part.columns], Q[part.columns], along
+            own = part.weights(P), part.weights(Q), along
             variance = family.quadratic_variance()
             if variance is None:
                 kappa, rate, pullback = entries_along(part.entries, family, *own)
@@ -260,7 +275,7 @@ class Block:
         def to_weights(G: Array) -> tuple[Array, Array]:
             g_P, g_Q = np.zeros_like(P), np.zeros_like(Q)
             for part, pullback in pullbacks:
-                g_P[part.columns], g_Q[part.columns] = pullback(G)
+                g_P[part.columns], g_Q[part.columns] = (part.to_weights(share) for share in pullback(G))
             return g_P, g_Q
 
         return total, slope, to_weights
@@ -299,11 +314,18 @@ class Design:
         families = [family for _, family in corruption.split(self.n_features)]
         result = []
         for rows, label, parts in self._layout:
-            own = [f if used is None else f.at(used) for f, (_, used) in zip(families, parts, strict=True)]
+            own = [_placed(f, used) for f, (_, used) in zip(families, parts, strict=True)]
             result.append(
                 Block.joined(rows, label, [(part, f) for (part, _), f in zip(parts, own, strict=True)])
             )
         return result
+
+
+def _placed(family: Corruption, used: Array | None) -> Corruption:
+    """The family on what a part holds: some of the columns, or cells of these groups."""
+    if used is None:
+        return family
+    return family.of_groups(used) if isinstance(family, Grouped) else family.at(used)
 
 
 def structure(corruption: Corruption, n_features: int) -> tuple[Any, ...]:
@@ -313,9 +335,9 @@ def structure(corruption: Corruption, n_features: int) -> tuple[Any, ...]:
 
 def _part_key(columns: Array | slice, family: Corruption) -> tuple[Any, ...]:
     where = None if isinstance(columns, slice) else columns.tobytes()
-    clip = getattr(family, "clip", None)
+    clip, groups = getattr(family, "clip", None), getattr(family, "groups", None)
     kind = family.coded, family.acts_on_zeros, family.quadratic_variance() is None
-    return where, *kind, None if clip is None else np.asarray(clip).tobytes()
+    return where, *kind, *(None if own is None else np.asarray(own).tobytes() for own in (clip, groups))
 
 
 @dataclass(frozen=True)
@@ -328,11 +350,14 @@ class _Source:
     width: int  # how many columns
     compress: bool  # columns that a block does not hold may be left out
     quadratic: bool = False  # the log-MGF needs no entries one by one
+    groups: Array | None = None  # of each column, where groups are lost together
 
     def entries_per_row(self, entrywise: bool) -> float:
         """Entries that need a table row of their own, per row of X."""
         if self.code is not None:
             return self.code.Z.nnz / self.code.Z.shape[0] if entrywise or not self.code.repeated else 0.0
+        if self.groups is not None:
+            return min(self.matrix.nnz / self.matrix.shape[0], int(self.groups.max()) + 1)
         if not entrywise or self.quadratic:
             return 0.0
         stored = self.matrix.nnz if sp.issparse(self.matrix) and self.compress else np.prod(self.matrix.shape)
@@ -341,23 +366,32 @@ class _Source:
     def part(self, rows: Array | slice, width: int, scratch: Scratch) -> tuple[Part, Array | None]:
         """This part on some rows, and which of its columns the block uses (None: all)."""
         whole = isinstance(rows, slice)
+        if self.groups is not None:
+            return self._in_cells(self.matrix if whole else self.matrix[rows], scratch)
         if self.code is None:
             matrix = self.matrix if whole else self.matrix[rows]
             if not self.compress or not sp.issparse(matrix):
                 return Part(self.columns, [matrix], None, everywhere=not self.compress), None
-            used, number = _used(matrix.indices, matrix.shape[1])
+            used, number = held_columns(matrix.indices, matrix.shape[1])
             if used is None:
                 return Part(self.columns, [matrix], None), None
             shape = (matrix.shape[0], len(used))
             matrix = sp.csr_matrix((matrix.data, number[matrix.indices], matrix.indptr), shape=shape)
             return Part(self._outer(used), [matrix], None), used
         code = self.code if whole else self.code.rows(rows)
-        used, number = _used(code.feature, self.width)
+        used, number = held_columns(code.feature, self.width)
         feature = code.feature if used is None else number[code.feature]
         shape = (self.width if used is None else len(used), len(feature))
         scatter = sp.csr_matrix((np.ones(len(feature)), (feature, np.arange(len(feature)))), shape=shape)
         pairs = Pairs(feature, code.value, scatter, scratch)
         return Part(self._outer(used), _pieces(code.Z, width), pairs), used
+
+    def _in_cells(self, matrix: sp.csr_matrix, scratch: Scratch) -> tuple[Part, Array]:
+        """The part in cells, and their groups."""
+        assert self.groups is not None
+        cells = Cells.of(matrix, self.groups)
+        pieces = [cells.by_row(matrix.shape[0])]
+        return Part(self.columns, pieces, cells.pairs(scratch), cells=cells.matrix), cells.group
 
     def _outer(self, used: Array | None) -> Array | slice:
         if used is None:
@@ -370,19 +404,14 @@ def _source(X: Any, columns: Array | slice, family: Corruption, codes: CodeBook)
         held = X
     else:
         held = sp.csr_matrix(X.tocsc()[:, columns]) if sp.issparse(X) else X[:, columns]
+    if isinstance(family, Grouped):
+        groups = family.group_of_columns(held.shape[1])
+        return _Source(columns, sp.csr_matrix(held), None, held.shape[1], compress=True, groups=groups)
     if not family.coded:
         quadratic = family.quadratic_variance() is not None
         matrix, compress = family.prepare(held), not family.acts_on_zeros
         return _Source(columns, matrix, None, held.shape[1], compress, quadratic)
     return _Source(columns, None, codes.coded(_part_key(columns, family), held), held.shape[1], compress=True)
-
-
-def _used(indices: Array, width: int) -> tuple[Array | None, Array]:
-    """The columns that occur and their new numbers; None when so many occur that renumbering does not pay."""
-    held = np.zeros(width, dtype=bool)
-    held[indices] = True
-    number = np.cumsum(held, dtype=index_type(width)) - 1
-    return (None if 4 * held.sum() > 3 * width else np.flatnonzero(held)), number
 
 
 def _groups(labels: Array | None) -> list[tuple[Array | slice, int | None]]:

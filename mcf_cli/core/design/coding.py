@@ -76,6 +76,14 @@ def encode(X: sp.csr_matrix) -> Coding:
     )
 
 
+def held_columns(indices: Array, width: int) -> tuple[Array | None, Array]:
+    """The columns that occur and their new numbers; None when so many occur that renumbering does not pay."""
+    held = np.zeros(width, dtype=bool)
+    held[indices] = True
+    number = np.cumsum(held, dtype=index_type(width)) - 1
+    return (None if 4 * held.sum() > 3 * width else np.flatnonzero(held)), number
+
+
 class CodeBook:
     """Codings made once and shared: a subset of rows takes its coding from the whole."""
 
