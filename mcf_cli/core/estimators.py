@@ -17,11 +17,12 @@ from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.kernels.dispatch import canonical
-from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities
+from mcf_cli.core.missing import LinearRows, conditional_probabilities, learnt, of_quadratic_loss
+from mcf_cli.core.prediction import has_missing, marginal_probabilities, plain_probabilities
 from mcf_cli.core.problem import Problem, Solution, codes_of
 
 
-class _MCFModel(BaseEstimator):
+class _MCFModel(LinearRows, BaseEstimator):
     """What the classifier and the regressor share."""
 
     corruption: Any
@@ -30,7 +31,8 @@ class _MCFModel(BaseEstimator):
     def _checked_input(
         self, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Any, Array, Array | None]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
+        options |= {"dtype": np.float64, "ensure_all_finite": self.missing is None or "allow-nan"}
+        X, y = validate_data(self, X, y, accept_sparse="csr", **options)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
             if (sample_weight < 0).any() or not sample_weight.any():
@@ -52,11 +54,6 @@ class _MCFModel(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _linear(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one .npz file, which `mcf_cli.load` reads back; nothing is pickled.
@@ -83,6 +80,7 @@ class _MCFModel(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing is not None
         if self.corruption == "poisson" or isinstance(self.corruption, Poisson):
             tags.input_tags.positive_only = True
         return tags
@@ -106,6 +104,10 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     multiclass : "pairwise" (the true Jensen bound) or "shared" (looser, K times fewer tables)
     shared_lambda : one variational parameter for all examples instead of one each
     fit_intercept, max_iter, warm_start : as elsewhere in scikit-learn
+    missing : what NaN is, in prediction and in training: None refuses it, "deleted" takes 0 (what `Dropout` trains
+        for), "mean" the column's mean in training, "conditional" its distribution given what the row holds, from the
+        mean and covariance of the training rows; probabilities are then averaged over it. With the quadratic loss and
+        up to 1,000 features "conditional" is the model that a fit to the columns at hand would give
     tol : the fit ends where no weight, changed alone, could lower the objective by more than tol^2 / 2 (with the
         exponential loss: of the objective), whichever solver it takes; 1e-3 is enough for most predictions. A fit
         that does not get there raises a ConvergenceWarning
@@ -139,6 +141,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         max_iter: int = 1000,
         tol: float = 1e-11,
         warm_start: bool = False,
+        missing: str | None = None,
     ):
         self.loss = loss
         self.corruption = corruption
@@ -150,6 +153,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
+        self.missing = missing
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows and labels.
@@ -164,6 +168,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         """
         X, y, sample_weight = self._checked_input(X, y, sample_weight)
         check_classification_targets(y)
+        X, self.conditioning_ = learnt(X, self.missing)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -184,6 +189,8 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         )
         start = self._previous(X.shape[1]) if self.warm_start else None
         self._keep(problem.solve(self.corruption, self.l2, start, self.max_iter, self.tol))
+        if self.loss == "quadratic":
+            self.conditioning_ = of_quadratic_loss(problem, self.corruption, self.l2, self.conditioning_)
         return self
 
     def _previous(self, n_features: int) -> Solution | None:
@@ -240,7 +247,8 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         method : "exact" (the uncorrupted model, Gaussian corruption of two classes, and few corrupted entries),
             "bound" (the paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": exact where
             possible, else sampled
-        n_samples, random_state : corrupted copies of a sample, and its seed
+        n_samples, random_state : corrupted copies of a sample, and its seed; also of the draws that stand for what
+            is missing, with missing="conditional" and three or more classes
 
         Returns
         -------
@@ -256,11 +264,18 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         >>> model.predict_proba([[3.0, 0.0]], marginalize=True).round(2)
         array([[0.68, 0.32]])
         """
-        scores = self._linear(X)
+        X = self._rows(X)
         if not marginalize:
-            return plain_probabilities(scores)
-        X = canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
-        corruption = resolve(self.corruption)
+            if not has_missing(X):
+                return plain_probabilities(self._scores(X))
+            model = self.coef_, self.intercept_, self.conditioning_
+            return conditional_probabilities(X, *model, n_samples, random_state)
+        if has_missing(X):
+            raise ValueError(
+                "marginalize=True averages over the corruption of known values, and rows hold NaN: "
+                "leave it out, or take missing='deleted' or 'mean'"
+            )
+        X, corruption = canonical(X), resolve(self.corruption)
         corruption.check_data(X)
         return marginal_probabilities(
             X, self.coef_, self.intercept_, corruption, method, n_samples, random_state
@@ -288,6 +303,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         0.17
         """
         X, y, _ = self._checked_input(X, y, None)
+        X = learnt(X, self.missing)[0]
         classes, codes = np.unique(y, return_inverse=True)
         problem = Problem(X, codes, loss=self.loss, fit_intercept=self.fit_intercept, n_classes=len(classes))
         return float(np.mean(codes_of(problem.loo(self.corruption, self.l2, method)) != codes))
@@ -301,6 +317,7 @@ class MCFRegressor(RegressorMixin, _MCFModel):
     corruption : a corruption, its name, or None for ridge regression
     l2 : the objective is the mean loss + l2 ||w||^2; the bias is neither corrupted nor regularised
     fit_intercept : whether there is a bias
+    missing : what NaN is, as of `MCFClassifier`
 
     Attributes
     ----------
@@ -315,11 +332,16 @@ class MCFRegressor(RegressorMixin, _MCFModel):
     """
 
     def __init__(
-        self, corruption: Corruption | str | None = "blankout", l2: float = 0.0, fit_intercept: bool = True
+        self,
+        corruption: Corruption | str | None = "blankout",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        missing: str | None = None,
     ):
         self.corruption = corruption
         self.l2 = l2
         self.fit_intercept = fit_intercept
+        self.missing = missing
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows and targets.
@@ -334,8 +356,10 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         """
         X, y, sample_weight = self._checked_input(X, y, sample_weight, multi_output=True)
         y = np.asarray(y, dtype=float)
+        X, self.conditioning_ = learnt(X, self.missing)
         problem = self._problem(X, y, sample_weight)
         self._keep(problem.solve(self.corruption, self.l2))
+        self.conditioning_ = of_quadratic_loss(problem, self.corruption, self.l2, self.conditioning_)
         if y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
@@ -378,7 +402,7 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         [0.0, 0.153, 0.754]
         """
         X, y, _ = self._checked_input(X, y, None, multi_output=True)
-        y = np.asarray(y, dtype=float)
+        X, y = learnt(X, self.missing)[0], np.asarray(y, dtype=float)
         predictions = self._problem(X, y).loo(self.corruption, self.l2, method)
         return float(np.mean((predictions - y.reshape(len(y), -1)) ** 2))
 

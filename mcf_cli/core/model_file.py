@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from mcf_cli.core.corruptions.base import Corruption
 from mcf_cli.core.corruptions.per_feature import BY_NAME, PerFeature
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
+from mcf_cli.core.missing import Conditioning
 from mcf_cli.core.prediction import Preparation
 from mcf_cli.files import read_arrays, whole_file
 from mcf_cli.version import __version__
@@ -26,6 +27,7 @@ _CORRUPTIONS: dict[str, type[Corruption]] = {cls.__name__: cls for cls in BY_NAM
 }
 _FITTED = ("coef_", "intercept_", "classes_")
 _NAMES = "feature_names_in_"
+_CONDITIONING = ("mean", "scale", "precision", "loadings")
 _PREPARATION = ("centre_", "divisor_", "missing_")
 _SCALARS = ("n_features_in_", "n_iter_", "objective_", "converged_", "message_")
 
@@ -59,6 +61,10 @@ def save_model_file(
     if step is not None:
         fitted = {name: _plain(getattr(step, name), arrays) for name in _PREPARATION}
         header["prepare"] = {"scale": step.scale, **fitted}
+    if getattr(model, "conditioning_", None) is not None:
+        header["conditioning"] = {
+            name: _plain(getattr(model.conditioning_, name), arrays) for name in _CONDITIONING
+        }
     for name in _FITTED:
         if hasattr(model, name):
             arrays[name] = _storable(np.asarray(getattr(model, name)), name)
@@ -112,6 +118,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             if name in arrays:
                 setattr(model, name, arrays[name] if arrays[name].ndim else arrays[name].item())
         _check_shapes(model)
+        if "conditioning" in header:
+            model.conditioning_ = _conditioning(header["conditioning"], arrays, model.n_features_in_)
         if "prepare" in header:
             model = _prepared(header["prepare"], arrays, model)
         model.trained_on_ = dict(header.get("trained_on", {}))
@@ -149,6 +157,24 @@ def _prepared(facts: dict[str, Any], arrays: dict[str, np.ndarray], model: Any) 
     if step.divisor_ is not None and not step.divisor_.all():
         raise ValueError("its preparation divides by 0")
     return Pipeline([("prepare", step), ("model", model)])
+
+
+def _conditioning(facts: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int) -> Conditioning:
+    """The statistics of the training rows; those that would not be a covariance are refused."""
+    mean, scale, precision, loadings = (_revived(facts[name], arrays) for name in _CONDITIONING)
+    if (precision is None) == (loadings is None):
+        raise ValueError("its statistics of missing features are not whole")
+    matrix = loadings if precision is None else precision
+    width = (n_features,)
+    if (mean.shape, scale.shape, matrix.shape[:1]) != (width, width, width) or matrix.ndim != 2:
+        raise ValueError("its statistics of missing features do not fit its weights")
+    if precision is not None and matrix.shape != width * 2:
+        raise ValueError("its statistics of missing features do not fit its weights")
+    numbers = all(part.dtype.kind == "f" and np.isfinite(part).all() for part in (mean, scale, matrix))
+    spread = 1.0 - (matrix**2).sum(axis=1) if precision is None else matrix.diagonal()
+    if not numbers or (scale < 0.0).any() or (spread <= 0.0).any():
+        raise ValueError("its statistics of missing features are no covariance")
+    return Conditioning(mean, scale, precision, loadings)
 
 
 def _check_shapes(model: Any) -> None:

@@ -199,6 +199,11 @@ class Problem:
             self.X, self._targets(), self._checked(corruption), l2, self.fit_intercept, method
         )
 
+    def inverse_gram(self, corruption: Corruption | str | None, l2: float) -> tuple[Array, Array, Array]:
+        """The inverse of the quadratic loss's matrix (D x D) in units, the units, and the mean of E[x~]."""
+        corruption = self._checked(corruption)
+        return self._system(corruption).inverse_gram(corruption, _checked_l2(l2))
+
     # -- pieces ---------------------------------------------------------------------------------------------
     def _checked(self, corruption: Corruption | str | None) -> Corruption:
         corruption = resolve(corruption)

@@ -120,6 +120,15 @@ class QuadraticSystem:
         zero = self.without_weights
         return outcome if outcome.value <= zero.value * (1.0 + 1e-12) else zero
 
+    def inverse_gram(self, corruption: Corruption, l2: float) -> tuple[Array, Array, Array]:
+        """(A'A + R)^-1 in units, the unit of each weight, and the mean that A is less of: zero without a bias."""
+        terms = Terms(self, corruption, l2)
+        values, vectors = la.eigh(_Primal(terms)._matrix(), check_finite=False)
+        inverse = (
+            vectors / np.maximum(values, 1e-9)
+        ) @ vectors.T  # shorter directions than this are roundings
+        return inverse, terms.unit, terms.mean if self.fit_intercept else np.zeros(len(terms.mean))
+
 
 class _Primal:
     """D x D."""
