@@ -28,9 +28,11 @@ from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.prediction import has_missing, mean_sigmoid, plain_probabilities, without_missing
 from mcf_cli.core.problem import Problem
 
-MISSING = ("deleted", "mean", "conditional")
-FULL = 1000  # features: their whole covariance takes 8 MB; beyond, a low rank plus a diagonal stands for it
-RANK = 100
+WAYS = ("deleted", "mean", "conditional")
+FULL_COVARIANCE = (
+    1000  # features: their whole covariance takes 8 MB; beyond, a low rank plus a diagonal stands for it
+)
+LOW_RANK = 100
 _FLOOR = 1e-6  # of a correlation matrix, the least variance in any direction
 
 
@@ -118,8 +120,8 @@ class Conditioning:
 def conditioning_of(X: Any, missing: str) -> Conditioning:
     """The statistics that `missing` needs, from the observed entries of X.
 
-    Up to `FULL` features and with more rows than features, the correlation matrix is that of the rows, shrunk
-    towards the identity by Ledoit and Wolf's estimate. Else its `RANK` largest eigenvectors and a diagonal stand
+    Up to `FULL_COVARIANCE` features and with more rows than features, the correlation matrix is that of the rows, shrunk
+    towards the identity by Ledoit and Wolf's estimate. Else its `LOW_RANK` largest eigenvectors and a diagonal stand
     for it. Entries that are missing in X count as missing at random.
 
     Parameters
@@ -134,7 +136,7 @@ def conditioning_of(X: Any, missing: str) -> Conditioning:
     counts, mean, scale = _moments(X)
     if missing == "mean":
         return Conditioning(mean, scale, loadings=np.zeros((X.shape[1], 0)))
-    if X.shape[1] <= FULL and X.shape[0] > X.shape[1]:
+    if X.shape[1] <= FULL_COVARIANCE and X.shape[0] > X.shape[1]:
         return Conditioning(mean, scale, precision=positive_inverse(_correlation(X, mean, scale), _FLOOR))
     return Conditioning(mean, scale, loadings=_loadings(X, counts, mean, scale))
 
@@ -208,7 +210,7 @@ def _loadings(X: Any, counts: Array, mean: Array, scale: Array) -> Array:
     seeded subspace iteration, which takes products with X alone.
     """
     N, D = X.shape
-    rank = min(RANK, D - 1, N - 1)
+    rank = min(LOW_RANK, D - 1, N - 1)
     if rank < 1:
         return np.zeros((D, 0))
     # Missing entries count as means; a column seen in a share p of the rows has its products divided by p.
@@ -256,7 +258,7 @@ def filled(X: Any, missing: str, conditioning: Conditioning | None) -> Any:
     Parameters
     ----------
     X : rows, dense or sparse; sparse stays sparse
-    missing : one of `MISSING`
+    missing : one of `WAYS`
     conditioning : the training rows' statistics; "deleted" needs none
 
     Returns
@@ -384,7 +386,7 @@ def learnt(X: Any, missing: str | None) -> tuple[Any, Conditioning | None]:
     Parameters
     ----------
     X : rows, dense or sparse, with NaN only where `missing` is set
-    missing : one of `MISSING`, or None
+    missing : one of `WAYS`, or None
 
     Returns
     -------
@@ -392,8 +394,8 @@ def learnt(X: Any, missing: str | None) -> tuple[Any, Conditioning | None]:
     """
     if missing is None:
         return X, None
-    if missing not in MISSING:
-        raise ValueError(f"missing={missing!r} is not known; give {', '.join(map(repr, MISSING))} or None")
+    if missing not in WAYS:
+        raise ValueError(f"missing={missing!r} is not known; give {', '.join(map(repr, WAYS))} or None")
     conditioning = None if missing == "deleted" else conditioning_of(X, missing)
     return filled(X, missing, conditioning), conditioning
 
@@ -410,11 +412,11 @@ def of_quadratic_loss(
 
     Returns
     -------
-    Conditioning whose precision is the inverse of the loss's own matrix; more than `FULL` features: what was found
+    Conditioning whose precision is the inverse of the loss's own matrix; more than `FULL_COVARIANCE` features: what was found
     """
     if (
         found is None
-        or len(found.mean) > FULL
+        or len(found.mean) > FULL_COVARIANCE
         or (found.loadings is not None and not found.loadings.shape[1])
     ):
         return found

@@ -135,7 +135,7 @@ def test_more_classes_average_the_softmax_over_correlated_scores():
     np.testing.assert_allclose(model.predict_proba(with_nan(X[:1]))[0], expected, atol=0.02)
 
 
-@pytest.mark.parametrize("how", missing.MISSING)
+@pytest.mark.parametrize("how", missing.WAYS)
 def test_whole_rows_sparse_rows_and_mixed_patterns_agree(how):
     model = MCFClassifier(corruption=Dropout(q=0.2), l2=0.01, missing=how).fit(X, CODES)
     plain = MCFClassifier(corruption=Dropout(q=0.2), l2=0.01).fit(X, CODES)
@@ -160,7 +160,7 @@ def test_deleted_is_zero_and_mean_is_the_mean():
         np.testing.assert_allclose(found, model.predict_proba(rows, marginalize=True), atol=1e-12)
 
 
-@pytest.mark.parametrize("how", missing.MISSING)
+@pytest.mark.parametrize("how", missing.WAYS)
 def test_training_rows_with_nan_are_filled_as_predictions_are(how):
     rows = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
     model = MCFClassifier(corruption=None, l2=0.01, missing=how).fit(rows, CODES)
@@ -176,7 +176,7 @@ def test_training_rows_with_nan_are_filled_as_predictions_are(how):
 
 @pytest.mark.parametrize("full", [0, 1000], ids=["low rank", "full"])
 def test_statistics_of_incomplete_rows_are_near_those_of_the_whole(full, monkeypatch):
-    monkeypatch.setattr(missing, "FULL", full)
+    monkeypatch.setattr(missing, "FULL_COVARIANCE", full)
     factors = np.random.default_rng(5).standard_normal((20_000, 2))
     whole = factors @ np.array([[1.0, 2.0, 0.0, 1.0, -1.0], [0.0, 1.0, 1.0, -1.0, 3.0]])
     whole += 0.5 * np.random.default_rng(6).standard_normal(whole.shape) + 2.0
