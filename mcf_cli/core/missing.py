@@ -120,8 +120,8 @@ class Conditioning:
 def conditioning_of(X: Any, missing: str) -> Conditioning:
     """The statistics that `missing` needs, from the observed entries of X.
 
-    Up to `FULL_COVARIANCE` features and with more rows than features, the correlation matrix is that of the rows, shrunk
-    towards the identity by Ledoit and Wolf's estimate. Else its `LOW_RANK` largest eigenvectors and a diagonal stand
+    Up to `FULL_COVARIANCE` features and with more rows than features, the correlation matrix is that of the rows,
+    shrunk towards the identity by Ledoit and Wolf's estimate. Else its `LOW_RANK` largest eigenvectors and a diagonal stand
     for it. Entries that are missing in X count as missing at random.
 
     Parameters
@@ -412,7 +412,8 @@ def of_quadratic_loss(
 
     Returns
     -------
-    Conditioning whose precision is the inverse of the loss's own matrix; more than `FULL_COVARIANCE` features: what was found
+    Conditioning whose precision is the inverse of the loss's own matrix; what was found, of more than
+    `FULL_COVARIANCE` features
     """
     if (
         found is None
