@@ -121,8 +121,8 @@ def conditioning_of(X: Any, missing: str) -> Conditioning:
     """The statistics that `missing` needs, from the observed entries of X.
 
     Up to `FULL_COVARIANCE` features and with more rows than features, the correlation matrix is that of the rows,
-    shrunk towards the identity by Ledoit and Wolf's estimate. Else its `LOW_RANK` largest eigenvectors and a diagonal stand
-    for it. Entries that are missing in X count as missing at random.
+    shrunk towards the identity by Ledoit and Wolf's estimate. Else its `LOW_RANK` largest eigenvectors and a
+    diagonal stand for it. Entries that are missing in X count as missing at random.
 
     Parameters
     ----------
