@@ -20,6 +20,7 @@ from mcf_cli.core.problem import Solution, codes_of
 from mcf_cli.core.selection import Learner, Validated, first_best, validate
 from mcf_cli.datasets.dataset import Dataset, by_pieces
 from mcf_cli.datasets.splits import Draw, divide, first, folds, generator, train_test
+from mcf_cli.experiments.evidence import EVIDENCE, Candidate, evidence_of
 from mcf_cli.experiments.learners import (
     LearnerMatrix,
     make_corruption,
@@ -52,6 +53,15 @@ class Choice:
     nearby: Solution | None = None
     validated: Validated | None = None  # what the choice was made from: the errors of every candidate
 
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Every l2 that was tried, with its validation errors by fold."""
+        if self.validated is None:
+            return ()
+        by_fold = self.validated.by_division.T.tolist()
+        found = zip(self.validated.l2s, by_fold, strict=True)
+        return tuple((None, l2, tuple(errors)) for l2, errors in found if np.isfinite(errors).all())
+
 
 def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: str = "validation") -> Choice:
     """The l2 with the lowest validation error; ties go to the strongest penalty."""
@@ -59,17 +69,18 @@ def choose_l2(training: Training, select: dict[str, Any], draw: Draw, purpose: s
     if select["by"] == "none":
         return Choice(l2s[0])
     validated = _VALIDATED[select["by"]](training, l2s, select, draw, purpose)
-    choice = replace(best_choice(l2s, validated.pooled), validated=validated)
+    choice = best_choice(validated)
     place = l2s.index(choice.l2)
     if place and validated.solutions:
         choice = replace(choice, stronger=l2s[place - 1], nearby=validated.solutions[place - 1])
     return choice
 
 
-def best_choice(l2s: list[float], errors: np.ndarray) -> Choice:
-    """``l2s`` descend, so the first minimum is the strongest penalty among equals."""
+def best_choice(validated: Validated) -> Choice:
+    """Penalties descend, so the first minimum is the strongest penalty among equals."""
+    l2s, errors = validated.l2s, validated.pooled
     best = first_best(errors)
-    return Choice(l2s[best], float(errors[best]), edge_of(l2s[best], l2s, "l2"))
+    return Choice(l2s[best], float(errors[best]), edge_of(l2s[best], l2s, "l2"), validated=validated)
 
 
 def fit_chosen(learner: Learner, choice: Choice) -> Solution:
@@ -79,11 +90,6 @@ def fit_chosen(learner: Learner, choice: Choice) -> Solution:
     """
     l2s = [choice.l2] if choice.stronger is None else [choice.stronger, choice.l2]
     return [solution for _, solution in learner.path(l2s, choice.nearby)][-1]
-
-
-def error_rate(solution: Solution, X: LearnerMatrix, y: np.ndarray) -> float:
-    """The share of wrong predictions, or the mean squared error where y holds numbers to predict."""
-    return float(np.mean(mistakes(predictions(solution, X, y), y)))
 
 
 def predictions(solution: Solution, X: LearnerMatrix, y: np.ndarray) -> np.ndarray:
@@ -145,7 +151,7 @@ def split(params: Params, dataset: Dataset) -> list[ResultRow]:
     training = training_on(dataset, train, make_learner(params, dataset, train))
     choice = choose_l2(training, params["select"], draw)
     solution = fit_chosen(training.learner, choice)
-    rows = metric_rows(choice, solution, error_rate(solution, dataset.X[test], dataset.y[test]))
+    rows = metric_rows(choice, solution, dataset.X[test], dataset, test)
     if dataset.task == "regression":
         rows = _of_numbers(
             rows, squared_errors(by_pieces(solution.decision, dataset.X[test]), dataset.y[test])["r2"]
@@ -168,8 +174,8 @@ def cross_validation(params: Params, dataset: Dataset) -> list[ResultRow]:
         part = training_on(data, rows[train], learner)
         choice = choose_l2(part, params["select"], draw, f"fold {fold} validation")
         solution = fit_chosen(part.learner, choice)
-        error = error_rate(solution, data.X[rows[test]], data.y[rows[test]])
-        results += [{**row, "fold": fold} for row in metric_rows(choice, solution, error)]
+        found = metric_rows(choice, solution, data.X[rows[test]], data, rows[test])
+        results += [{**row, "fold": fold} for row in found]
     return results
 
 
@@ -184,8 +190,9 @@ def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
     choices = []
     for level in evaluation["deletion"]:
         X = delete(dataset.X[held], level, draw, "deleted in validation")
-        errors = np.array([error_rate(solution, X, dataset.y[held]) for solution in solutions])
-        choices.append(best_choice(descending, errors))
+        y = dataset.y[held]
+        sums = [float(np.sum(mistakes(predictions(solution, X, y), y))) for solution in solutions]
+        choices.append(best_choice(Validated(descending, np.array([sums]), np.array([len(y)]), [])))
     final = dict(fits)
     if evaluation["refit"]:
         final = dict(make_learner(params, dataset, train).path(l2s))
@@ -193,7 +200,7 @@ def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
     for level, choice in zip(evaluation["deletion"], choices, strict=True):
         X = delete(dataset.X[test], level, draw, "deleted in test")
         solution = final[choice.l2]
-        rows = metric_rows(choice, solution, error_rate(solution, X, dataset.y[test]))
+        rows = metric_rows(choice, solution, X, dataset, test)
         results += [{**row, "deletion": level} for row in rows]
     return results
 
@@ -225,20 +232,27 @@ def training_on(dataset: Dataset, rows: np.ndarray, learner: Learner) -> Trainin
     return Training(learner, dataset.X[rows], dataset.y[rows], groups)
 
 
-def metric_rows(choice: Choice, solution: Solution, test_error: float) -> list[ResultRow]:
-    """Test error, validation error where something was chosen, and the objective."""
-    values = {
-        "test_error": test_error,
-        "validation_error": choice.error,
-        "objective": float(solution.objective),
-    }
+def metric_rows(
+    choice: Choice, solution: Solution, X: LearnerMatrix, dataset: Dataset, test: np.ndarray
+) -> list[ResultRow]:
+    """Test error, validation error where something was chosen, and the objective.
+
+    ``X`` holds the test rows as they are met, perhaps with deleted features. Beside a classification error stands
+    its evidence, example by example.
+    """
+    y = dataset.y[test]
+    wrong = mistakes(predictions(solution, X, y), y)
     common: ResultRow = {
         "l2": choice.l2,
         "n_iter": int(solution.n_iter),
         "converged": bool(solution.converged),
+        "edge": choice.edge,
     }
-    common["edge"] = choice.edge
-    return [{"metric": name, "value": value, **common} for name, value in values.items() if value is not None]
+    error: ResultRow = {"metric": "test_error", "value": float(np.mean(wrong)), **common}
+    if wrong.dtype == bool:
+        error[EVIDENCE] = evidence_of(wrong, test, (dataset.sha256, len(dataset.y)), choice.candidates)
+    others = {"validation_error": choice.error, "objective": float(solution.objective)}
+    return [error, *({"metric": name, "value": v, **common} for name, v in others.items() if v is not None)]
 
 
 def bounds(params: Params) -> list[ResultRow]:

@@ -1,18 +1,17 @@
 """Running a plan: what is done stays, what is missing runs, every record is on disk before it is reported.
 
-Its trials and their records give tidy rows, in the order of the config, with the same bytes every time. The files
-of an item are rows.csv, the resolved config.yaml and environment.json; each is written whole or not at all.
+The files of an item are rows.csv, errors.npz, the resolved config.yaml and environment.json; each is written whole
+or not at all.
 """
 
 import contextlib
 import csv
-import io
 import json
 import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
@@ -22,136 +21,30 @@ from typing import Any, Protocol
 import numpy as np
 import yaml
 
-from mcf_cli.core.selection import first_best
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import LEVELS, Config
+from mcf_cli.experiments.config import Config
 from mcf_cli.experiments.engine import Engine, available_cores
+from mcf_cli.experiments.evidence import Evidence
 from mcf_cli.experiments.plan import Plan
+from mcf_cli.experiments.rows import Row, build_rows, rows_csv, without_evidence
 from mcf_cli.experiments.store import Record, Store
-from mcf_cli.experiments.trial import Trial, edge_of, kind_of_trial, sample_image
+from mcf_cli.experiments.trial import Trial, kind_of_trial, sample_image
 from mcf_cli.files import clear_leftovers, disk_explained, whole_file, write_text
 from mcf_cli.version import __version__
-
-ROW_COLUMNS = (
-    *("item", "dataset", "data_source", "loss", "surrogate", "multiclass", "penalty", "corruption"),
-    *("q", "sigma", "scale", "clip", "budget", "l2", "deletion", "train_size", "copies", "lam", "margin"),
-    *("repeat", "fold", "metric", "value", "n_iter", "converged", "edge", "seconds", "status", "reason"),
-)
-METHOD_COLUMNS = ("loss", "surrogate", "multiclass", "penalty", "corruption", *LEVELS, "clip")
-Row = dict[str, Any]
-
-
-def build_rows(item: str, trials: Iterable[Trial], records: Mapping[str, Record]) -> list[Row]:
-    """The rows of the expected trials that are done or failed.
-
-    Where a level is chosen, the group's rows wait until every candidate has run: a choice among the first few
-    would look like a result and not be one.
-    """
-    rows: list[Row] = []
-    for group in _groups(trials):
-        found = [records.get(trial.key) for trial in group]
-        rows += [
-            _failed_row(item, t, r)
-            for t, r in zip(group, found, strict=True)
-            if r and r["status"] == "failed"
-        ]
-        if None in found:
-            continue
-        done = [(t, r) for t, r in zip(group, found, strict=True) if r and r["status"] == "ok"]
-        for trial, record, results in _chosen(done):
-            rows += [_row(item, trial, record, result) for result in results]
-    return rows
-
-
-def rows_csv(rows: Iterable[Row]) -> str:
-    """rows.csv: floats in their shortest exact form, empty cells for what does not apply."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(ROW_COLUMNS)
-    for row in rows:
-        writer.writerow([cell_text(row.get(column)) for column in ROW_COLUMNS])
-    return text.getvalue()
-
-
-def _groups(trials: Iterable[Trial]) -> list[list[Trial]]:
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        groups.setdefault(trial.group, []).append(trial)
-    return list(groups.values())
-
-
-def _chosen(done: list[tuple[Trial, Record]]) -> list[tuple[Trial, Record, list[Row]]]:
-    """Per cell (a deletion level or fold) the lowest validation error; ties go to the weakest corruption."""
-    if not done or done[0][0].chosen_level is None:
-        return [(trial, record, record["rows"]) for trial, record in done]
-    levels = sorted(trial.level for trial, _ in done)
-    candidates: dict[tuple, list[tuple[float, Trial, Record, list[Row]]]] = {}
-    for trial, record in sorted(done, key=lambda pair: pair[0].level):
-        for cell, results in _cells(record["rows"]).items():
-            error = next(row["value"] for row in results if row["metric"].startswith("validation_"))
-            candidates.setdefault(cell, []).append((error, trial, record, results))
-    chosen = []
-    for found in candidates.values():
-        _, trial, record, results = found[first_best([error for error, *_ in found])]
-        edge = edge_of(trial.level, levels, str(trial.chosen_level))
-        marked = [{**row, "edge": " ".join(filter(None, [row.get("edge"), edge]))} for row in results]
-        chosen.append((trial, record, marked))
-    return chosen
-
-
-def _cells(results: list[Row]) -> dict[tuple, list[Row]]:
-    cells: dict[tuple, list[Row]] = {}
-    for row in results:
-        cells.setdefault((row.get("deletion"), row.get("fold")), []).append(row)
-    return cells
-
-
-def _row(item: str, trial: Trial, record: Record, result: Row) -> Row:
-    return {**_base(item, trial), "seconds": record["seconds"], "status": "ok", **result}
-
-
-def _failed_row(item: str, trial: Trial, record: Record) -> Row:
-    return {
-        **_base(item, trial),
-        "seconds": record["seconds"],
-        "status": "failed",
-        "reason": record["reason"],
-    }
-
-
-def _base(item: str, trial: Trial) -> Row:
-    params = trial.params
-    method = params.get("method", {})
-    row = {"item": item, "dataset": params.get("dataset"), "data_source": trial.data_source}
-    row |= {name: method[name] for name in METHOD_COLUMNS if name in method}
-    row |= {name: params[name] for name in ("repeat", "train_size") if name in params}
-    if params["protocol"] == "explicit":
-        row["copies"] = "inf" if params["copies"] is None else params["copies"]
-    return row
-
-
-def cell_text(value: Any) -> str:
-    """A cell of rows.csv."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
-
 
 DIGIT = "digit.npz"  # for the samples under Figure 9
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
 
 
-def write_outputs(
-    folder: Path, plan: Plan, rows: list[Row], records: dict[str, Record], engine: Engine
-) -> None:
+def write_outputs(outcome: "RunOutcome", records: dict[str, Record], engine: Engine) -> None:
     """Write what the records hold now."""
+    folder, plan = outcome.folder, outcome.plan
     environment = environment_of(plan, records, engine)
     with disk_explained(folder.parent):
         folder.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder)
-        write_text(folder / "rows.csv", rows_csv(rows))
+        write_text(folder / "rows.csv", rows_csv(outcome.rows))
+        outcome.evidence.write(folder)
         write_text(folder / "config.yaml", config_yaml(plan.config))
         write_text(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
         _write_digit(folder / DIGIT, plan)
@@ -330,6 +223,7 @@ class RunOutcome:
     folder: Path
     progress: RunProgress
     rows: list[Row]
+    evidence: Evidence
     failures: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
     set_aside: str = ""  # why the results are not in their own folder
@@ -401,7 +295,7 @@ def run_plan(
                 finished.close()
         outcome = _outcome(plan, out, records)
         outcome.interrupted = interrupted
-        write_outputs(outcome.folder, plan, outcome.rows, records, engine)
+        write_outputs(outcome, records, engine)
     return outcome
 
 
@@ -410,7 +304,9 @@ def _outcome(plan: Plan, out: Path, records: dict[str, Record]) -> RunOutcome:
     failures = {t.label: records[t.key]["reason"] for t in plan.trials if _failed(records.get(t.key))}
     progress = progress_of(plan, records)
     folder, set_aside = folder_for(out, plan, progress.complete)
-    return RunOutcome(plan, folder, progress, rows, failures, set_aside=set_aside)
+    return RunOutcome(
+        plan, folder, progress, without_evidence(rows), Evidence.of(rows), failures, set_aside=set_aside
+    )
 
 
 def _failed(record: Record | None) -> bool:

@@ -20,16 +20,14 @@ import pandas as pd
 import yaml
 
 from mcf_cli.errors import McfError, nearest
+from mcf_cli.experiments.evidence import Evidence
 from mcf_cli.experiments.load import FOLDERS, SCRATCH, configs_folder, item_files
+from mcf_cli.experiments.rows import ROW_COLUMNS, Row, cell_text, rows_csv
 from mcf_cli.experiments.run import (
     DIGIT,
-    ROW_COLUMNS,
-    Row,
     RunOutcome,
-    cell_text,
     config_content,
     config_yaml,
-    rows_csv,
     stored_outcome,
     trials_in,
 )
@@ -55,6 +53,7 @@ class Result:
     config: dict[str, Any] = field(default_factory=dict)  # as config.yaml has it
     environment: dict[str, Any] = field(default_factory=dict)  # as environment.json has it
     partial: str = ""  # ``PARTIAL 12/50`` when expected trials are missing
+    evidence: Evidence = field(default_factory=lambda: Evidence.of(()))  # as errors.npz has it
 
     @classmethod
     def of(cls, outcome: RunOutcome) -> Result:
@@ -70,7 +69,8 @@ class Result:
             "notices": plan.notices,
         }
         config = config_content(plan.config)
-        return cls(folder.name, folder, rows_frame(outcome.rows), config, environment, outcome.partial or "")
+        rows, partial = rows_frame(outcome.rows), outcome.partial or ""
+        return cls(folder.name, folder, rows, config, environment, partial, outcome.evidence)
 
     @classmethod
     def read(cls, folder: Path) -> Result:
@@ -79,6 +79,7 @@ class Result:
             rows = pd.read_csv(folder / "rows.csv", keep_default_na=False, na_values=[""], low_memory=False)
             config = _mapping(folder / "config.yaml", yaml.safe_load)
             environment = _mapping(folder / "environment.json", json.loads)
+            evidence = Evidence.read(folder)
         lost = [name for name in NEEDED if name not in rows]
         if lost:
             raise McfError(
@@ -86,7 +87,7 @@ class Result:
             )
         trials = environment.get("trials") or {}
         mark = tables.partial_mark(trials.get("done"), trials.get("expected"))
-        return cls(folder.name, folder, rows, config, environment, mark)
+        return cls(folder.name, folder, rows, config, environment, mark, evidence)
 
     @property
     def title(self) -> str:
@@ -115,8 +116,25 @@ class Result:
 
     @cached_property
     def finished(self) -> pd.DataFrame:
-        """The finished rows of all metrics, tidy."""
-        return tidy(self.rows, metric=None)
+        """The finished rows of all metrics, tidy; where an error has evidence, ``tested`` and ``wrong`` hold it."""
+        with _readable(self.folder):
+            found = self._evidence_by_row()
+        columns = {
+            name: pd.Series(
+                {row: pair[k] for row, pair in found.items()}, index=self.rows.index, dtype=object
+            )
+            for k, name in enumerate(("tested", "wrong"))
+        }
+        return tidy(self.rows.assign(**columns), metric=None)
+
+    def _evidence_by_row(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """Errors example by example, by the line of the rows; they must be those of the rows."""
+        found = self.evidence.by_row()
+        for number, (_, wrong) in found.items():
+            row = self.rows.iloc[number] if number < len(self.rows) else {"metric": ""}
+            if row["metric"] != "test_error" or abs(row["value"] - wrong.mean()) > 1e-9:
+                raise ValueError(f"errors.npz does not belong to rows.csv, line {number + 2}")
+        return found
 
     @cached_property
     def table(self) -> tables.Table | None:
@@ -303,6 +321,7 @@ def _rebuilt(outcome: RunOutcome) -> Result:
     """A result with its rows and config written anew from the store."""
     outcome.folder.mkdir(parents=True, exist_ok=True)
     write_text(outcome.folder / "rows.csv", rows_csv(outcome.rows))
+    outcome.evidence.write(outcome.folder)
     write_text(outcome.folder / "config.yaml", config_yaml(outcome.plan.config))
     return Result.of(outcome)
 

@@ -4,6 +4,7 @@ import psutil
 import pytest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine, make_engine
+from mcf_cli.experiments.evidence import ERRORS
 from mcf_cli.experiments.run import run_plan
 
 from tests.experiments.tiny import Recorder, tiny_plan, without_seconds
@@ -12,7 +13,7 @@ from tests.experiments.tiny import Recorder, tiny_plan, without_seconds
 def rows_of(out, engine, listener=None, plan=None):
     outcome = run_plan(plan or tiny_plan(), out, engine, listener or Recorder())
     assert outcome.ok, outcome.failures
-    return without_seconds(outcome.folder / "rows.csv")
+    return without_seconds(outcome.folder / "rows.csv"), (outcome.folder / ERRORS).read_bytes()
 
 
 @pytest.fixture(scope="module")

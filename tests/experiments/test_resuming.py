@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from mcf_cli.experiments.engine import Engine
+from mcf_cli.experiments.evidence import ERRORS
 from mcf_cli.experiments.run import progress_of, run_plan, stored_outcome
 from mcf_cli.experiments.store import Store
 
@@ -35,6 +36,7 @@ def test_killed_twenty_times_and_resumed_the_rows_are_those_of_an_undisturbed_ru
     # Whole lines only, each trial once: nothing finished was run again.
     assert Store(tmp_path / "killed", "killed").path.read_bytes().count(b"\n") == len(plan.trials)
     assert without_seconds(resumed.folder / "rows.csv") == without_seconds(undisturbed.folder / "rows.csv")
+    assert (resumed.folder / ERRORS).read_bytes() == (undisturbed.folder / ERRORS).read_bytes()
 
 
 def test_a_second_run_has_nothing_to_do_and_writes_the_same_bytes(tmp_path):
