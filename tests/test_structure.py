@@ -47,7 +47,7 @@ def test_there_are_few_modules():
     assert len(MODULES) <= 120  # 105 when the house was built; each capability since has a room of its own
 
 
-@pytest.mark.parametrize(("folder", "most"), [("experiments", 11), ("cli", 9)])
+@pytest.mark.parametrize(("folder", "most"), [("experiments", 12), ("cli", 9)])
 def test_a_folder_is_read_in_one_go(folder, most):
     files = [path.name for path in (ROOT / folder).rglob("*.py") if path.name != "__init__.py"]
     assert len(files) <= most, files

@@ -20,7 +20,6 @@ from mcf_cli.core.problem import Solution, codes_of
 from mcf_cli.core.selection import Learner, Validated, first_best, validate
 from mcf_cli.datasets.dataset import Dataset, by_pieces
 from mcf_cli.datasets.splits import Draw, divide, first, folds, generator, train_test
-from mcf_cli.experiments.evidence import EVIDENCE, Candidate, evidence_of
 from mcf_cli.experiments.learners import (
     LearnerMatrix,
     make_corruption,
@@ -29,6 +28,7 @@ from mcf_cli.experiments.learners import (
     prepared,
     shared_problem,
 )
+from mcf_cli.experiments.rows import EVIDENCE, Candidate, evidence_of
 from mcf_cli.experiments.trial import Params, edge_of
 
 

@@ -1,15 +1,38 @@
-"""From trials and their records to tidy rows, in the order of the config, with the same bytes every time."""
+"""From trials and their records to tidy rows and their evidence, in the order of the config, always the same bytes.
 
+Evidence is which test rows a trial got wrong, one by one, and the validation error of every candidate.
+A mean error says nothing about its uncertainty. Errors example by example do, and two methods on the same test rows
+can be compared in pairs. A trial keeps them with its test error, packed to bits; the file ``errors.npz`` beside
+rows.csv holds those of an item, so that committed files alone repeat every verdict.
+
+The arrays of the file (``row`` counts the lines of rows.csv from 0, its heading left out):
+
+| array | holds |
+|---|---|
+| ``row``, ``test_set`` | a line with a test error, and the number of its set of test rows |
+| ``wrong`` | one bit a test row, in the order of the data set; every line starts on a whole byte |
+| ``tested``, ``set_size`` | the test sets: one bit a row of the data set, and how many rows the data set has |
+| ``set_hash`` | sha256 of the data and the numbers of the test rows, 16 digits |
+| ``candidate_row``, ``_level``, ``_l2``, ``_fold``, ``_error`` | what was chosen from (all are ``candidate_...``) |
+"""
+
+import base64
 import csv
+import hashlib
 import io
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mcf_cli.core.selection import first_best
 from mcf_cli.experiments.config import LEVELS
-from mcf_cli.experiments.evidence import EVIDENCE
 from mcf_cli.experiments.store import Record
 from mcf_cli.experiments.trial import Trial, edge_of
+from mcf_cli.files import read_arrays, whole_file
 
 ROW_COLUMNS = (
     *("item", "dataset", "data_source", "loss", "surrogate", "multiclass", "penalty", "corruption"),
@@ -134,3 +157,138 @@ def cell_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
+
+
+ERRORS = "errors.npz"
+EVIDENCE = "evidence"  # the key in a result row, never a column of rows.csv
+Candidate = tuple[float | None, float, tuple[float, ...]]  # level where one is chosen, l2, errors by fold
+
+
+def evidence_of(
+    wrong: np.ndarray, rows: np.ndarray, data: tuple[str, int], candidates: Sequence[Candidate] = ()
+) -> dict[str, Any]:
+    """What a trial keeps beside a test error, as plain JSON.
+
+    Parameters
+    ----------
+    wrong : array of bool
+        Which of the tested rows were classified wrongly.
+    rows : array of int
+        Their numbers in the data set.
+    data : (str, int)
+        The sha256 of the data set and how many rows it has.
+    candidates : sequence of (level, l2, errors by fold)
+        What was chosen from.
+    """
+    sha256, size = data
+    mask = np.zeros(size, dtype=bool)
+    mask[rows] = True
+    digest = hashlib.sha256(sha256.encode() + np.sort(rows).astype("<i8").tobytes()).hexdigest()
+    return {
+        "wrong": _packed(wrong[np.argsort(rows, kind="stable")]),
+        "tested": _packed(mask),
+        "set_size": size,
+        "set_hash": digest[:16],
+        "candidates": [[level, l2, list(errors)] for level, l2, errors in candidates],
+    }
+
+
+def _packed(bits: np.ndarray) -> str:
+    return base64.b64encode(zlib.compress(np.packbits(bits).tobytes(), 9)).decode("ascii")
+
+
+def _unpacked(text: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The evidence of an item's rows: the arrays of errors.npz."""
+
+    arrays: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> "Evidence":
+        """What the rows of a run keep."""
+        numbers, sets, wrong, candidates = [], [], [], []
+        known: dict[str, int] = {}
+        masks, sizes = [], []
+        for number, row in enumerate(rows):
+            kept = row.get(EVIDENCE)
+            if not kept:
+                continue
+            if kept["set_hash"] not in known:
+                known[kept["set_hash"]] = len(known)
+                masks.append(_unpacked(kept["tested"]))
+                sizes.append(kept["set_size"])
+            numbers.append(number)
+            sets.append(known[kept["set_hash"]])
+            wrong.append(_unpacked(kept["wrong"]))
+            candidates += [
+                (number, np.nan if level is None else level, l2, fold, error)
+                for level, l2, errors in kept["candidates"]
+                for fold, error in enumerate(errors)
+            ]
+        table = np.array(candidates, dtype=np.float64).reshape(-1, 5)
+        empty = np.zeros(0, np.uint8)
+        return cls(
+            {
+                "row": np.array(numbers, dtype=np.int32),
+                "test_set": np.array(sets, dtype=np.int32),
+                "wrong": np.concatenate([empty, *wrong]),
+                "tested": np.concatenate([empty, *masks]),
+                "set_size": np.array(sizes, dtype=np.int64),
+                "set_hash": np.array(list(known), dtype="<U16"),
+                "candidate_row": table[:, 0].astype(np.int32),
+                "candidate_level": table[:, 1],
+                "candidate_l2": table[:, 2],
+                "candidate_fold": table[:, 3].astype(np.int32),
+                "candidate_error": table[:, 4],
+            }
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> "Evidence":
+        """What lies in an item's folder; nothing where an older version wrote it. ValueError where it is damaged."""
+        path = folder / ERRORS
+        found = cls(read_arrays(path)) if path.exists() else cls.of(())
+        lost = set(cls.of(()).arrays) - set(found.arrays)
+        if lost:
+            raise ValueError(f"{ERRORS} lacks {sorted(lost)[0]}")
+        return found
+
+    def write(self, folder: Path) -> None:
+        """Write errors.npz, the same bytes for the same rows; no file where there is nothing to keep."""
+        path = folder / ERRORS
+        if not len(self.arrays["row"]):
+            path.unlink(missing_ok=True)
+            return
+        with whole_file(path) as part, part.open("wb") as file:
+            np.savez_compressed(file, **dict(self.arrays))  # type: ignore[arg-type]
+
+    def test_rows(self) -> list[np.ndarray]:
+        """The numbers of the rows of each test set."""
+        starts = np.concatenate([[0], np.cumsum(-(-self.arrays["set_size"] // 8))])
+        tested = self.arrays["tested"]
+        if starts[-1] != len(tested):
+            raise ValueError(f"{ERRORS}: its test sets do not fit their sizes")
+        return [
+            np.flatnonzero(np.unpackbits(tested[start:end], count=int(size)))
+            for start, end, size in zip(starts[:-1], starts[1:], self.arrays["set_size"], strict=True)
+        ]
+
+    def by_row(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """(numbers of the tested rows, which of them are wrong) by the line of rows.csv."""
+        sets = self.test_rows()
+        numbers, order = self.arrays["row"], self.arrays["test_set"]
+        if len(numbers) != len(order) or (len(order) and not 0 <= order.min() <= order.max() < len(sets)):
+            raise ValueError(f"{ERRORS}: a line names a test set that is not there")
+        wrong, start, found = self.arrays["wrong"], 0, {}
+        for number, place in zip(numbers.tolist(), order.tolist(), strict=True):
+            tested = sets[place]
+            end = start + -(-len(tested) // 8)
+            if end > len(wrong):
+                raise ValueError(f"{ERRORS}: its errors are cut short")
+            found[number] = (tested, np.unpackbits(wrong[start:end], count=len(tested)).astype(bool))
+            start = end
+        return found

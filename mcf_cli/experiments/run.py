@@ -24,9 +24,8 @@ import yaml
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.config import Config
 from mcf_cli.experiments.engine import Engine, available_cores
-from mcf_cli.experiments.evidence import Evidence
 from mcf_cli.experiments.plan import Plan
-from mcf_cli.experiments.rows import Row, build_rows, rows_csv, without_evidence
+from mcf_cli.experiments.rows import Evidence, Row, build_rows, rows_csv, without_evidence
 from mcf_cli.experiments.store import Record, Store
 from mcf_cli.experiments.trial import Trial, kind_of_trial, sample_image
 from mcf_cli.files import clear_leftovers, disk_explained, whole_file, write_text

@@ -20,9 +20,8 @@ import pandas as pd
 import yaml
 
 from mcf_cli.errors import McfError, nearest
-from mcf_cli.experiments.evidence import Evidence
 from mcf_cli.experiments.load import FOLDERS, SCRATCH, configs_folder, item_files
-from mcf_cli.experiments.rows import ROW_COLUMNS, Row, cell_text, rows_csv
+from mcf_cli.experiments.rows import ROW_COLUMNS, Evidence, Row, cell_text, rows_csv
 from mcf_cli.experiments.run import (
     DIGIT,
     RunOutcome,

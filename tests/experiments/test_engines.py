@@ -4,7 +4,7 @@ import psutil
 import pytest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine, make_engine
-from mcf_cli.experiments.evidence import ERRORS
+from mcf_cli.experiments.rows import ERRORS
 from mcf_cli.experiments.run import run_plan
 
 from tests.experiments.tiny import Recorder, tiny_plan, without_seconds

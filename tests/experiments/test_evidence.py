@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine
-from mcf_cli.experiments.evidence import ERRORS, Evidence, evidence_of
+from mcf_cli.experiments.rows import ERRORS, Evidence, evidence_of
 from mcf_cli.experiments.run import run_plan
 from mcf_cli.experiments.store import Store
 from mcf_cli.reporting.results import Result

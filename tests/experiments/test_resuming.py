@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from mcf_cli.experiments.engine import Engine
-from mcf_cli.experiments.evidence import ERRORS
+from mcf_cli.experiments.rows import ERRORS
 from mcf_cli.experiments.run import progress_of, run_plan, stored_outcome
 from mcf_cli.experiments.store import Store
 
