@@ -259,8 +259,9 @@ class Problem:
         return signed_targets(self.y, self.n_classes)
 
     def _class_means(self, corruption: Corruption) -> Array:
-        """sum_n weight_n E[x~_n] by class (D x K), and below them the weight of each class."""
+        """sum_n weight_n E[x~_n] by class (D x C), and below them the weight of each class; of two, the second."""
         member = np.where(self.y[:, None] == np.arange(self.n_classes), self.weights[:, None], 0.0)
+        member = member[:, 1:] if self.n_classes == 2 else member
         offset, C = corruption.mean_map(self.X.shape[1])
         share = member.sum(axis=0)
         sums = C.T @ np.asarray(corruption.prepare(self.X).T @ member) + np.outer(offset, share)

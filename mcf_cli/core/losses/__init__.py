@@ -6,12 +6,13 @@ Every logistic variant is on the scale of log(1 + e^{-y w.x}).
 from __future__ import annotations
 
 from mcf_cli.core.losses.base import Loss
+from mcf_cli.core.losses.expected import Exact, GaussianScore
 from mcf_cli.core.losses.margin import Exponential, PairwiseJensen, SharedJensen
 from mcf_cli.core.losses.quadratic import Quadratic, QuadraticApproximation
 from mcf_cli.core.losses.variational import Variational
 
 LOSSES = ("quadratic", "exponential", "logistic")
-SURROGATES = ("jensen", "variational", "quadratic")
+SURROGATES = ("jensen", "variational", "quadratic", "gaussian", "exact")
 MULTICLASS = ("pairwise", "shared")
 
 
@@ -38,4 +39,6 @@ def make_loss(
         return Variational(n_classes, multiclass, shared_lambda)
     if surrogate == "quadratic":
         return QuadraticApproximation(n_classes)
+    if surrogate in ("gaussian", "exact"):
+        return Exact(n_classes) if surrogate == "exact" else GaussianScore(n_classes)
     return SharedJensen(n_classes) if multiclass == "shared" and n_classes > 2 else PairwiseJensen(n_classes)

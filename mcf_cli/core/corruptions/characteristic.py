@@ -1,0 +1,150 @@
+"""Characteristic functions: the log-MGF at an imaginary argument, log E exp(i t x~), feature by feature.
+
+A characteristic function exists for every corruption and is at most 1 in modulus, so nothing overflows at any weights.
+Logarithms are principal values. Only their exponential is ever used, after a sum over features, so that jumps of 2 pi
+in a phase make no difference: the multipliers of the logarithms are ones or counts.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from mcf_cli.core.corruptions.base import Array, Corruption, Pairs, Pullback
+from mcf_cli.core.corruptions.elementwise import BitSwap, Coded, Gaussian, Identity, Laplace, Linear, Poisson
+from mcf_cli.core.corruptions.multinomial import Multinomial
+
+Table = tuple[Array, Array, Pullback]
+_LEAST = 1e-150  # stands for a modulus of zero: its logarithm, its inverse and that one's square are numbers
+
+
+@singledispatch
+def log_cf_table(family: Corruption, T: Array, pairs: Pairs | None) -> Table:
+    """(base, table, pullback) with sum_d log E exp(i T_d x~_d) = base + Z @ table, for real T of D x J.
+
+    Complex numbers stand as pairs of columns, real and imaginary part: the table has 2 J columns, and real
+    sparse products serve. The pullback takes such pairs to complex D x J.
+    """
+    raise ValueError(
+        f"{type(family).__name__} has no characteristic function here: surrogate='exact' does not take it; "
+        "use surrogate='gaussian'"
+    )
+
+
+def as_pairs(values: Array) -> Array:
+    """Complex columns as pairs of real ones."""
+    return np.ascontiguousarray(values).view(float)
+
+
+def as_complex(columns: Array) -> Array:
+    """The inverse of `as_pairs`."""
+    return np.ascontiguousarray(columns).view(complex)
+
+
+def _log(value: Array) -> tuple[Array, Array]:
+    """log and 1 / value, finite at zero too."""
+    value = np.where(np.abs(value) < _LEAST, _LEAST, value)
+    return np.log(value), 1.0 / value
+
+
+# -- families that are linear in x: at zero and per unit, each with its derivative in t; t has features last ----------
+_Slope = tuple[Any, Any]
+
+
+@singledispatch
+def _linear(family: Any, t: Array) -> tuple[_Slope | None, _Slope]:
+    """log E exp(i t x~) = zero + x * unit: ((zero, its derivative) or None, (unit, its derivative))."""
+    raise ValueError(
+        f"{type(family).__name__} has no characteristic function here: surrogate='exact' does not take it; "
+        "use surrogate='gaussian'"
+    )
+
+
+@_linear.register
+def _(family: Identity, t: Array) -> tuple[_Slope | None, _Slope]:
+    return None, _straight(t)
+
+
+def _straight(t: Array) -> _Slope:
+    return 1j * t, np.full(t.shape, 1j)
+
+
+@_linear.register
+def _(family: Gaussian, t: Array) -> tuple[_Slope | None, _Slope]:
+    variance = family.moments().v0
+    return ((-0.5 * variance * t * t).astype(complex), (-variance * t).astype(complex)), _straight(t)
+
+
+@_linear.register
+def _(family: Laplace, t: Array) -> tuple[_Slope | None, _Slope]:
+    b2 = 0.5 * family.moments().v0
+    spread = b2 * t * t
+    return ((-np.log1p(spread)).astype(complex), (-2.0 * b2 * t / (1.0 + spread)).astype(complex)), _straight(
+        t
+    )
+
+
+@_linear.register
+def _(family: Poisson, t: Array) -> tuple[_Slope | None, _Slope]:
+    turned = np.exp(1j * t)
+    return None, (turned - 1.0, 1j * turned)
+
+
+@_linear.register
+def _(family: BitSwap, t: Array) -> tuple[_Slope | None, _Slope]:
+    q, turned = family.moments().offset, np.exp(1j * t)
+    stays, stays_inverse = _log(q + (1.0 - q) * turned)  # a bit that is 1
+    leaves, leaves_inverse = _log((1.0 - q) + q * turned)  # a bit that is 0
+    of_one, of_zero = 1j * (1.0 - q) * turned * stays_inverse, 1j * q * turned * leaves_inverse
+    return (leaves, of_zero), (stays - leaves, of_one - of_zero)
+
+
+@log_cf_table.register
+def _(family: Linear, T: Array, pairs: Pairs | None) -> Table:
+    zero, unit = _linear(family, T.T)
+    base = np.zeros(2 * T.shape[1]) if zero is None else as_pairs(zero[0].sum(axis=1))
+
+    def pullback(H: Array, g: Array) -> Array:
+        gradient = unit[1].T * as_complex(H)
+        return gradient if zero is None else gradient + zero[1].T * as_complex(g)
+
+    return base, as_pairs(unit[0].T), pullback
+
+
+# -- families with a table of their own -----------------------------------------------------------------------------
+@log_cf_table.register
+def _(family: Coded, T: Array, pairs: Pairs | None) -> Table:
+    """With u = T x~ where x survives: log(q + p e^{iu}), and p e^{iu} / (q + p e^{iu}) = p (p + q e^{iu}) / modulus^2."""
+    assert pairs is not None
+    q, u_per_t = family._of_pairs(pairs)
+    q, u_per_t = np.asarray(q).reshape(-1, 1), u_per_t[:, None]
+    p = 1.0 - q
+    u = T[pairs.feature] * u_per_t
+    cos, sin = np.cos(u), np.sin(u)
+    squared = np.maximum((q - p) ** 2 + 2.0 * q * p * (1.0 + cos), _LEAST**2)
+    table = np.empty((*u.shape, 2))
+    table[..., 0] = 0.5 * np.log(squared)
+    table[..., 1] = np.arctan2(p * sin, q + p * cos)
+    slope = np.empty(u.shape, dtype=complex)
+    scale = u_per_t * p / squared
+    slope.real, slope.imag = -scale * q * sin, scale * (p + q * cos)
+
+    def pullback(H: Array, g: Array) -> Array:
+        return as_complex(pairs.to_features(as_pairs(slope * as_complex(H))))
+
+    return np.zeros(2 * T.shape[1]), table.reshape(len(u), -1), pullback
+
+
+@log_cf_table.register
+def _(family: Multinomial, T: Array, pairs: Pairs | None) -> Table:
+    """log sum_k p_k e^{i t_k} over a block, in the row of the symbol that it holds."""
+    p = family._confusion_matrix(len(T))
+    turned = np.exp(1j * T)
+    value, inverse = _log(p @ turned)
+
+    def pullback(H: Array, g: Array) -> Array:
+        return 1j * turned * (p.T @ (inverse * as_complex(H)))
+
+    return np.zeros(2 * T.shape[1]), as_pairs(value), pullback
