@@ -17,6 +17,7 @@ from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.losses import TWO_CLASS_SURROGATES
 from mcf_cli.core.missing import LinearRows, conditional_probabilities, learnt, of_quadratic_loss
 from mcf_cli.core.prediction import has_missing, marginal_probabilities, plain_probabilities
 from mcf_cli.core.problem import Problem, Solution, codes_of
@@ -100,7 +101,9 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     loss : "logistic", "exponential" or "quadratic"
     corruption : a corruption, its name ("blankout", "dropout", "gaussian", ...), or None for the plain model
     l2 : the objective is the mean loss + l2 ||w||^2; the bias is neither corrupted nor regularised
-    surrogate : "jensen", "variational" or "quadratic": what stands in for the expected logistic loss
+    surrogate : what stands in for the expected logistic loss: "jensen" or "variational" (bounds), "quadratic" (an
+        expansion); for two classes also "gaussian" (a normal score of the same mean and variance) or "exact" (the
+        expected loss itself, by its characteristic function: slow, for reference)
     multiclass : "pairwise" (the true Jensen bound) or "shared" (looser, K times fewer tables)
     shared_lambda : one variational parameter for all examples instead of one each
     fit_intercept, max_iter, warm_start : as elsewhere in scikit-learn
@@ -193,6 +196,13 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
             self.conditioning_ = of_quadratic_loss(problem, self.corruption, self.l2, self.conditioning_)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = (
+            self.loss != "logistic" or self.surrogate not in TWO_CLASS_SURROGATES
+        )
+        return tags
+
     def _previous(self, n_features: int) -> Solution | None:
         rows = 1 if len(self.classes_) == 2 else len(self.classes_)
         if getattr(self, "coef_", np.empty(0)).shape != (rows, n_features):
@@ -244,9 +254,8 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         ----------
         X : rows, dense or sparse
         marginalize : average over the corruption
-        method : "exact" (the uncorrupted model, Gaussian corruption of two classes, and few corrupted entries),
-            "bound" (the paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": exact where
-            possible, else sampled
+        method : "exact" (two classes; for more, the uncorrupted model and few corrupted entries), "bound" (the
+            paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": exact where possible, else sampled
         n_samples, random_state : corrupted copies of a sample, and its seed; also of the draws that stand for what
             is missing, with missing="conditional" and three or more classes
 

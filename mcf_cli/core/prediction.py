@@ -19,13 +19,18 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mcf_cli.core.corruptions.base import Array, Corruption
+from mcf_cli.core.corruptions.characteristic import has_characteristic
 from mcf_cli.core.corruptions.elementwise import Coded, Gaussian, Identity
-from mcf_cli.core.design.blocks import Design
+from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.design.blocks import Block, Design
 from mcf_cli.core.design.coding import CodeBook
+from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.losses.base import Batch
+from mcf_cli.core.losses.expected import Exact, mean_sigmoid_at, reach
 from mcf_cli.core.losses.margin import PairwiseJensen
 
 SCALES = ("standard", "max", "none")
+_INTEGRABLE = 65536.0  # what scores may reach: an integral over them takes 1.7 nodes for each unit
 _ENUMERABLE = 10  # corrupted entries of an example that are summed over exactly
 
 
@@ -58,24 +63,84 @@ def marginal_probabilities(
         return probabilities
     if method == "exact":
         raise ValueError(
-            f"no exact marginal prediction for {type(corruption).__name__} on rows with more than {_ENUMERABLE} "
-            "corrupted entries; use method='sample' or 'bound'"
+            f"no exact marginal prediction for {type(corruption).__name__}: more than two classes need rows of "
+            f"no more than {_ENUMERABLE} corrupted entries; use method='sample' or 'bound'"
         )
     return sampled(X, coef, intercept, corruption, n_samples, random_state)
 
 
 def exact(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Array | None:
-    """In closed form, by one-dimensional quadrature or by enumeration; None where none of them applies."""
+    """In closed form, by a one-dimensional integral (two classes) or by enumeration; None where none applies."""
     families = [family for _, family in corruption.split(X.shape[1])]
     if all(isinstance(family, Identity) for family in families):
         return plain_probabilities(np.asarray(X @ coef.T) + intercept)
     if isinstance(corruption, Gaussian) and len(coef) == 1:
         return _gaussian(X, coef, intercept, corruption)
+    if len(coef) == 1 and all(has_characteristic(family) for family in families):
+        blocks = _blocks(X, coef, corruption)
+        if all(reach(block, W, intercept) <= _INTEGRABLE for block, W in blocks):
+            p = np.empty(X.shape[0])
+            for block, W in blocks:
+                p[block.rows] = mean_sigmoid_at(block, W, intercept)
+            return np.column_stack([1.0 - p, p])
     if all(isinstance(family, Identity | Coded) for family in families):
         listed = sp.csr_matrix(X)
         if np.diff(listed.indptr).max(initial=0) <= _ENUMERABLE:
             return _enumerated(listed, coef, intercept, corruption)
     return None
+
+
+def expected_loss(
+    coef: Array, intercept: Array, X: Any, y: Array, corruption: Corruption | str | None = None
+) -> float:
+    """The mean of E log(1 + e^{-y z}) over rows, exactly: what every bound on the logistic loss of two classes bounds.
+
+    Parameters
+    ----------
+    coef, intercept : a linear model of two classes: (1, D) or (D,) weights and a bias
+    X, y : rows, and their class codes 0 and 1
+    corruption : a corruption, its name, or None for the plain logistic loss
+
+    Returns
+    -------
+    the mean loss, without l2
+
+    Examples
+    --------
+    >>> from mcf_cli import Blankout
+    >>> from mcf_cli.core.prediction import expected_loss
+    >>> round(expected_loss([1.0, -1.0], 0.0, [[2.0, 0.0], [0.0, 1.0]], [1, 0], Blankout(q=0.5)), 4)
+    0.3828
+    """
+    coef, intercept = (
+        np.atleast_2d(np.asarray(coef, dtype=float)),
+        np.atleast_1d(np.asarray(intercept, float)),
+    )
+    X, y, corruption = canonical(X), np.asarray(y), resolve(corruption)
+    if coef.shape != (1, X.shape[1]) or intercept.shape != (1,) or y.shape != X.shape[:1]:
+        raise ValueError(
+            f"coef {coef.shape}, intercept {intercept.shape} and y {y.shape} do not fit X {X.shape}: "
+            "expected_loss takes (1, D) weights, one bias and a label a row"
+        )
+    if not np.isin(y, (0, 1)).all() or not len(y):
+        raise ValueError("expected_loss takes the class codes 0 and 1")
+    corruption.check_parameters(X.shape[1])
+    corruption.check_data(X)
+    loss, total = Exact(2), 0.0
+    for block, W in _blocks(X, coef, corruption):
+        if not (far := reach(block, W, intercept)) <= _INTEGRABLE:
+            raise ValueError(
+                f"scores reach {far:.3g}, too far to integrate over; bring the weights or X to a smaller scale"
+            )
+        mean = block.sums("mean", W)[0][:, 0] + intercept[0]
+        total += float((loss.values(Batch(block, mean, y), W, intercept) - y[block.rows] * mean).sum())
+    return total / len(y)
+
+
+def _blocks(X: Any, coef: Array, corruption: Corruption) -> list[tuple[Block, Array]]:
+    """The rows in blocks, each with its weights."""
+    design = Design(X, corruption, None, Exact(2).width, CodeBook())
+    return [(block, coef.T[block.columns]) for block in design.blocks(corruption)]
 
 
 def _gaussian(X: Any, coef: Array, intercept: Array, corruption: Gaussian) -> Array:

@@ -26,7 +26,7 @@ from mcf_cli.yamlfile import (
 )
 
 LossName = Literal["quadratic", "exponential", "logistic", "hinge"]
-Surrogate = Literal["jensen", "variational", "quadratic"]
+Surrogate = Literal["jensen", "variational", "quadratic", "gaussian", "exact"]
 Multiclass = Literal["pairwise", "shared"]
 Penalty = Literal["l2", "l1"]
 CorruptionName = Literal[

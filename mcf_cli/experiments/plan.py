@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from mcf_cli import datasets
+from mcf_cli.core.losses import TWO_CLASS_SURROGATES
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.datasets.splits import RANDOM, Draw, train_test
 from mcf_cli.datasets.store import registry
@@ -267,6 +268,8 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
                 notices.append(f"{corruption} is left out on {about.name}: {problem}.")
         if _observes(config, entry) and (problem := _unobservable(entry, about)):
             raise loaded.error(["grid", position, "q"] if entry.q else ["select", "q"], problem)
+        if about.n_classes > 2 and set(entry.surrogate or ()) & set(TWO_CLASS_SURROGATES):
+            raise loaded.error(["grid", position, "surrogate"], f"{about.name} has more than two classes")
 
 
 def _check_for_chunks(loaded: LoadedConfig, about: DataFacts, select: Select) -> None:

@@ -87,7 +87,13 @@ LOSS_LOOKS = {
     "fdrop": (BLACK, "D"),
 }
 
-SURROGATE_LOOKS = {"quadratic": (BLUE, "s"), "jensen": (GREEN, "o"), "variational": (PURPLE, "D")}
+SURROGATE_LOOKS = {
+    "quadratic": (BLUE, "s"),
+    "jensen": (GREEN, "o"),
+    "variational": (PURPLE, "D"),
+    "gaussian": (ORANGE, "^"),
+    "exact": (BLACK, "X"),
+}
 LINE_STYLES: dict[str, Any] = {
     "none": (0, (4, 2)),
     "l1": (0, (1, 1.5)),

@@ -70,6 +70,8 @@ SURROGATE_NAMES = {
     "quadratic": "quadratic approximation",
     "jensen": "Jensen's bound",
     "variational": "variational bound",
+    "gaussian": "normal score",
+    "exact": "exact expected loss",
 }
 
 

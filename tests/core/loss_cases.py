@@ -32,6 +32,10 @@ class Loss:
             values = ref.quadratic(laws, targets, coef, intercept)
         elif loss == "exponential":
             values = ref.exponential(*arguments)
+        elif surrogate == "exact":
+            values = ref.expected_logistic(*arguments)
+        elif surrogate == "gaussian":
+            values = ref.normal_score_logistic(*arguments)
         elif surrogate == "quadratic":
             values = ref.quadratic_approximation(*arguments)
         elif surrogate == "jensen":
@@ -59,7 +63,10 @@ LOSSES = [
     logistic("variational", "pairwise", shared_lambda=True),
     logistic("variational", "shared", shared_lambda=True),
     logistic("quadratic", "pairwise"),
+    logistic("gaussian", "pairwise"),
+    logistic("exact", "pairwise"),
 ]
+TWO_CLASSES_ONLY = ("gaussian", "exact")
 # With two classes there is one weight vector, and `pairwise` and `shared` are the same.
 EVERY_LOSS = pytest.mark.parametrize(
     ("loss", "classes"),
@@ -67,7 +74,8 @@ EVERY_LOSS = pytest.mark.parametrize(
         pytest.param(loss, classes, id=f"{loss}-{classes}")
         for loss in LOSSES
         for classes in (2, 3)
-        if classes == 3 or loss.options.get("multiclass") != "shared"
+        if (classes == 3 or loss.options.get("multiclass") != "shared")
+        and (classes == 2 or loss.options.get("surrogate") not in TWO_CLASSES_ONLY)
     ],
 )
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=str)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import binom, poisson
@@ -345,6 +346,46 @@ def quadratic_approximation(
             hessian = np.diag(p) - np.outer(p, p)
             curvature = np.trace(hessian @ (coef @ v @ coef.T))
         values.append(clean + curvature / 2)
+    return np.array(values)
+
+
+def score_atoms(law: Law, w: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The independent terms of the score w.x~: probabilities and values of each."""
+    return [(group.probabilities, group.values @ w[list(group.columns)]) for group in law]
+
+
+def expected_logistic(laws: list[Law], y: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """E log(1 + e^{-yz}) of two classes: over all copies, or by adaptive quadrature over the score's spectrum."""
+    if max(np.prod([float(len(group.probabilities)) for group in law]) for law in laws) < 1e4:
+        return enumerated("logistic", laws, y, coef, intercept)
+    values = []
+    for law, sign in zip(laws, signs(y), strict=True):
+        terms = score_atoms(law, coef[0])
+
+        def integrand(t: float, terms=terms) -> float:
+            phi = np.exp(1j * t * intercept[0]) * np.prod([p @ np.exp(1j * t * v) for p, v in terms])
+            return (1.0 - phi.real) / (t * np.sinh(np.pi * t))
+
+        centre, start = coef[0] @ mean(law) + intercept[0], 1e-4
+        second_moment = centre**2 + coef[0] @ covariance(law) @ coef[0]  # the integrand is this / (2 pi) at 0
+        integral = quad(integrand, start, 12.0, epsabs=1e-10, epsrel=1e-10, limit=500)[0]
+        values.append(np.log(2.0) - sign * centre / 2 + integral + start * second_moment / (2 * np.pi))
+    return np.array(values)
+
+
+def normal_score_logistic(
+    laws: list[Law], y: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
+    """E log(1 + e^{-yz}) of two classes for z ~ N(w.m + b, w'Vw), by adaptive quadrature."""
+    values = []
+    for law, sign in zip(laws, signs(y), strict=True):
+        centre, w = coef[0] @ mean(law) + intercept[0], coef[0]
+        spread = np.sqrt(max(w @ covariance(law) @ w, 0.0))
+
+        def integrand(u: float, centre=centre, spread=spread, sign=sign) -> float:
+            return np.exp(-(u**2) / 2) * np.logaddexp(0, -sign * (centre + spread * u))
+
+        values.append(quad(integrand, -12, 12, epsabs=1e-12, limit=200)[0] / np.sqrt(2 * np.pi))
     return np.array(values)
 
 

@@ -57,6 +57,12 @@ BAD = {
         7,
         ["grid.1.surrogate", "quadratic"],
     ),
+    "exact loss of ten classes": (
+        "{loss: quadratic, corruption: poisson",
+        "{loss: logistic, corruption: poisson, surrogate: exact",
+        7,
+        ["grid.1.surrogate", "builtin-digits has more than two classes"],
+    ),
     "hinge with mcf": ("{loss: quadratic", "{loss: hinge", 7, ["grid.1.corruption", "hinge"]),
     "loo of logistic": ("by: cv", "by: loo", 8, ["select.by", "quadratic loss only"]),
     "bad profile": ("folds: 3", "folds: 1", 11, ["select.folds", "greater than or equal to 2"]),

@@ -16,21 +16,25 @@ from mcf_cli.core.corruptions.base import Array, Corruption, Pairs, Pullback
 from mcf_cli.core.corruptions.elementwise import BitSwap, Coded, Gaussian, Identity, Laplace, Linear, Poisson
 from mcf_cli.core.corruptions.multinomial import Multinomial
 
-Table = tuple[Array, Array, Pullback]
+_Table = tuple[Array, Array, Pullback]
+_UNKNOWN = "surrogate='exact' knows no characteristic function of {}; use surrogate='gaussian'"
 _LEAST = 1e-150  # stands for a modulus of zero: its logarithm, its inverse and that one's square are numbers
 
 
 @singledispatch
-def log_cf_table(family: Corruption, T: Array, pairs: Pairs | None) -> Table:
+def log_cf_table(family: Corruption, T: Array, pairs: Pairs | None) -> _Table:
     """(base, table, pullback) with sum_d log E exp(i T_d x~_d) = base + Z @ table, for real T of D x J.
 
     Complex numbers stand as pairs of columns, real and imaginary part: the table has 2 J columns, and real
     sparse products serve. The pullback takes such pairs to complex D x J.
     """
-    raise ValueError(
-        f"{type(family).__name__} has no characteristic function here: surrogate='exact' does not take it; "
-        "use surrogate='gaussian'"
-    )
+    raise ValueError(_UNKNOWN.format(type(family).__name__))
+
+
+def has_characteristic(family: Corruption) -> bool:
+    """Whether `log_cf_table` knows the family."""
+    known = _linear if isinstance(family, Linear) and not isinstance(family, Multinomial) else log_cf_table
+    return known.dispatch(type(family)) is not known.dispatch(object)
 
 
 def as_pairs(values: Array) -> Array:
@@ -56,10 +60,7 @@ _Slope = tuple[Any, Any]
 @singledispatch
 def _linear(family: Any, t: Array) -> tuple[_Slope | None, _Slope]:
     """log E exp(i t x~) = zero + x * unit: ((zero, its derivative) or None, (unit, its derivative))."""
-    raise ValueError(
-        f"{type(family).__name__} has no characteristic function here: surrogate='exact' does not take it; "
-        "use surrogate='gaussian'"
-    )
+    raise ValueError(_UNKNOWN.format(type(family).__name__))
 
 
 @_linear.register
@@ -102,7 +103,7 @@ def _(family: BitSwap, t: Array) -> tuple[_Slope | None, _Slope]:
 
 
 @log_cf_table.register
-def _(family: Linear, T: Array, pairs: Pairs | None) -> Table:
+def _(family: Linear, T: Array, pairs: Pairs | None) -> _Table:
     zero, unit = _linear(family, T.T)
     base = np.zeros(2 * T.shape[1]) if zero is None else as_pairs(zero[0].sum(axis=1))
 
@@ -115,8 +116,8 @@ def _(family: Linear, T: Array, pairs: Pairs | None) -> Table:
 
 # -- families with a table of their own -----------------------------------------------------------------------------
 @log_cf_table.register
-def _(family: Coded, T: Array, pairs: Pairs | None) -> Table:
-    """With u = T x~ where x survives: log(q + p e^{iu}), and p e^{iu} / (q + p e^{iu}) = p (p + q e^{iu}) / modulus^2."""
+def _(family: Coded, T: Array, pairs: Pairs | None) -> _Table:
+    """log f with f = q + p e^{iu}, u = T x~ where x survives; and p e^{iu} / f = p (p + q e^{iu}) / |f|^2."""
     assert pairs is not None
     q, u_per_t = family._of_pairs(pairs)
     q, u_per_t = np.asarray(q).reshape(-1, 1), u_per_t[:, None]
@@ -134,11 +135,11 @@ def _(family: Coded, T: Array, pairs: Pairs | None) -> Table:
     def pullback(H: Array, g: Array) -> Array:
         return as_complex(pairs.to_features(as_pairs(slope * as_complex(H))))
 
-    return np.zeros(2 * T.shape[1]), table.reshape(len(u), -1), pullback
+    return np.zeros(2 * T.shape[1]), table.reshape(len(u), 2 * T.shape[1]), pullback
 
 
 @log_cf_table.register
-def _(family: Multinomial, T: Array, pairs: Pairs | None) -> Table:
+def _(family: Multinomial, T: Array, pairs: Pairs | None) -> _Table:
     """log sum_k p_k e^{i t_k} over a block, in the row of the symbol that it holds."""
     p = family._confusion_matrix(len(T))
     turned = np.exp(1j * T)

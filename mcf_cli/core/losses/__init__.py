@@ -12,7 +12,8 @@ from mcf_cli.core.losses.quadratic import Quadratic, QuadraticApproximation
 from mcf_cli.core.losses.variational import Variational
 
 LOSSES = ("quadratic", "exponential", "logistic")
-SURROGATES = ("jensen", "variational", "quadratic", "gaussian", "exact")
+TWO_CLASS_SURROGATES = ("gaussian", "exact")
+SURROGATES = ("jensen", "variational", "quadratic", *TWO_CLASS_SURROGATES)
 MULTICLASS = ("pairwise", "shared")
 
 
@@ -39,6 +40,6 @@ def make_loss(
         return Variational(n_classes, multiclass, shared_lambda)
     if surrogate == "quadratic":
         return QuadraticApproximation(n_classes)
-    if surrogate in ("gaussian", "exact"):
+    if surrogate in TWO_CLASS_SURROGATES:
         return Exact(n_classes) if surrogate == "exact" else GaussianScore(n_classes)
     return SharedJensen(n_classes) if multiclass == "shared" and n_classes > 2 else PairwiseJensen(n_classes)

@@ -20,6 +20,7 @@ from mcf_cli.core.losses.base import Batch, BlockResult, Loss
 
 _NEGLIGIBLE = 33.0  # e^-33 = 5e-15 is what the quadrature may leave out
 _LAST_NODE = 10.5  # 1 / sinh(pi t) is 1e-14 there
+LONGEST = 4096.0  # what scores may reach in a fit
 _AT_A_TIME = 16  # nodes, for the cache and the memory
 
 
@@ -34,8 +35,8 @@ class ExpectedLoss(Loss):
         super().__init__(n_classes)
         if not self.binary:
             raise ValueError(
-                f"surrogate={self.surrogate!r} is for two classes, and y has {n_classes}; "
-                "use 'jensen', 'variational' or 'quadratic'"
+                f"Only binary classification is supported by surrogate={self.surrogate!r}, and y has {n_classes} "
+                "classes; use 'jensen', 'variational' or 'quadratic'"
             )
 
     def widest(self, W: Array) -> Array:
@@ -50,10 +51,13 @@ class ExpectedLoss(Loss):
 class Exact(ExpectedLoss):
     """E log(1 + e^z) by the characteristic function phi(t) = E e^{itz} = exp(i t b + sum_d kappa_d(i t w_d)).
 
-    log(1 + e^z) = z/2 + log 2 + int_0^inf (1 - cos tz) / (t sinh(pi t)) dt, so the expectation needs Re phi alone. The
-    midpoint rule with step h replaces |z| / 2 for large |z| by a wave that turns at 2 pi / h. The step is chosen anew at every
-    point such that what lies beyond weighs less than 1e-14, by Chernoff's bound (`reach`): with a fixed step an optimiser finds
-    the weights at which the wave is low. Convex in w.
+    log(1 + e^z) = z/2 + log 2 + int_0^inf (1 - cos tz) / (t sinh(pi t)) dt, so the expectation needs Re phi alone.
+    The midpoint rule with step h replaces |z| / 2 for large |z| by a wave that turns at 2 pi / h. The step is chosen
+    anew at every point such that what lies beyond weighs less than 1e-14, by Chernoff's bound (`reach`): with a fixed
+    step an optimiser finds the weights at which the wave is low. Convex in w.
+
+    Where scores reach beyond 4,096, tau log(1 + e^{z / tau}) stands in, which exceeds the loss by at most tau log 2:
+    no minimum lies there, but a line search may pass by.
     """
 
     surrogate = "exact"
@@ -63,18 +67,25 @@ class Exact(ExpectedLoss):
         return 2 * _AT_A_TIME
 
     def values(self, batch: Batch, W: Array, b: Array) -> Array:
-        block = batch.block
-        total = 0.5 * (block.sums("mean", W)[0][:, 0] + b[0]) + np.log(2.0)
-        for node in nodes(block, W, b):
+        total = np.log(2.0) + 0.5 * (batch.block.sums("mean", W)[0][:, 0] + b[0])
+        for node in nodes(batch.block, W, b, reach(batch.block, W, b)):
             total += (1.0 - node.phi.real) @ node.share
         return total
 
     def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        far = reach(batch.block, W, b)
+        if far <= LONGEST:
+            return self._within(batch, W, b, far)
+        tau = far / LONGEST
+        value, g_W, g_b = self._within(batch, W / tau, b / tau, LONGEST + _NEGLIGIBLE)
+        return tau * value, g_W, g_b
+
+    def _within(self, batch: Batch, W: Array, b: Array, far: float) -> BlockResult:
         mean, mean_pullback = batch.block.sums("mean", W)
         half = 0.5 * batch.weight
         value = np.log(2.0) + 0.5 * (mean[:, 0] + b[0])
         gradient, g_b = mean_pullback(half[:, None]), float(half.sum())
-        for node in nodes(batch.block, W, b):
+        for node in nodes(batch.block, W, b, far):
             value += (1.0 - node.phi.real) @ node.share
             G = node.phi * (batch.weight[:, None] * -node.share)
             gradient[:, 0] += (node.pullback(G) @ node.t).real
@@ -85,8 +96,8 @@ class Exact(ExpectedLoss):
 class GaussianScore(ExpectedLoss):
     """E log(1 + e^z) for z ~ N(w.m + b, w'Vw): the first two moments of the corruption. Convex in w.
 
-    With s^2 = w'Vw the derivatives are E sigma(z) in the mean and E sigma'(z) / 2 in s^2. Many features make the score nearly
-    normal, and then this is nearly `Exact`; it is no bound.
+    With s^2 = w'Vw the derivatives are E sigma(z) in the mean and E sigma'(z) / 2 in s^2. Many features make the score
+    nearly normal, and then this is nearly `Exact`; it is no bound.
     """
 
     surrogate = "gaussian"
@@ -107,7 +118,7 @@ class GaussianScore(ExpectedLoss):
 
 # -- the score's characteristic function ----------------------------------------------------------------------------
 class Nodes:
-    """phi (rows x nodes) at some nodes t, the weights of 1 - Re phi there, and the pullback of a gradient in log phi."""
+    """phi (rows x nodes) at some nodes t, the weights of 1 - Re phi there, and the pullback to T = t w."""
 
     def __init__(self, block: Block, W: Array, b: Array, t: Array, step: float):
         self.t, self.share = t, step / (t * np.sinh(np.pi * t))
@@ -130,9 +141,9 @@ class Nodes:
         return gradient
 
 
-def nodes(block: Block, W: Array, b: Array) -> Iterator[Nodes]:
-    """All nodes of the midpoint rule for the scores of a block, some at a time."""
-    step = 2.0 * np.pi / reach(block, W, b)
+def nodes(block: Block, W: Array, b: Array, far: float) -> Iterator[Nodes]:
+    """All nodes of the midpoint rule for scores of a block that stay within `far`, some at a time."""
+    step = 2.0 * np.pi / far
     t = step * (np.arange(int(np.ceil(_LAST_NODE / step))) + 0.5)
     for start in range(0, len(t), _AT_A_TIME):
         yield Nodes(block, W, b, t[start : start + _AT_A_TIME], step)
@@ -141,8 +152,8 @@ def nodes(block: Block, W: Array, b: Array) -> Iterator[Nodes]:
 def reach(block: Block, W: Array, b: Array) -> float:
     """An L with E e^{-(L - |z|)}, and E |z| beyond L, below e^-33 for the score z of every row.
 
-    Both are at most (2 / s) E e^{s (|z| - L)} for any s in (0, 1], and E e^{s |z|} <= E e^{sz} + E e^{-sz}, which the log-MGF
-    knows. The best s among powers of 1/2 is within 6% of the best of all.
+    Both are at most (2 / s) E e^{s (|z| - L)} for any s in (0, 1], and E e^{s |z|} <= E e^{sz} + E e^{-sz}, which the
+    log-MGF knows. The best s among powers of 1/2 is within 6% of the best of all.
     """
     s, best = min(1.0, _within_limits(block, W)), np.inf
     while True:
@@ -166,7 +177,7 @@ def _within_limits(block: Block, W: Array) -> float:
 def mean_sigmoid_at(block: Block, W: Array, b: Array) -> Array:
     """E sigma(z) = 1/2 + int_0^inf Im phi / sinh(pi t) dt of each row, to 1e-12."""
     total = np.full(len(block.sums("mean", W)[0]), 0.5)
-    for node in nodes(block, W, b):
+    for node in nodes(block, W, b, reach(block, W, b)):
         total += node.phi.imag @ (node.share * node.t)
     return np.clip(total, 0.0, 1.0)
 
@@ -179,9 +190,9 @@ _LOGISTIC = np.arange(-38.0, 38.25, 0.5)  # where it is large: nodes of a logist
 def normal_softplus(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
     """E log(1 + e^z), E sigma(z) and E sigma'(z) for z ~ N(mean, variance), each to 1e-13 at any variance.
 
-    log(1 + e^z) is the mean of max(z - L, 0) over a logistic variable L, so the expectation can be taken over either variable
-    first. The one integrand is smooth where the spread is small, the other where it is large, and the trapezoidal rule on a
-    smooth integrand that vanishes at both ends errs by e^-39 at these steps.
+    log(1 + e^z) is the mean of max(z - L, 0) over a logistic variable L, so the expectation can be taken over either
+    variable first. The one integrand is smooth where the spread is small, the other where it is large, and the
+    trapezoidal rule on a smooth integrand that vanishes at both ends errs by e^-39 at these steps.
     """
     result = np.empty((3, len(mean)))
     small = variance <= 1.0
@@ -206,4 +217,6 @@ def _over_logistic(mean: Array, spread: Array) -> Array:
     weights /= weights.sum()
     u = (mean - _LOGISTIC) / spread
     below, density = ndtr(u), np.exp(-0.5 * u * u) / np.sqrt(2.0 * np.pi)
-    return np.array([(spread * (u * below + density)) @ weights, below @ weights, (density / spread) @ weights])
+    return np.array(
+        [(spread * (u * below + density)) @ weights, below @ weights, (density / spread) @ weights]
+    )
