@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Pairs, Pullback
+from mcf_cli.core.corruptions.bounded import Thinning, Uniform
 from mcf_cli.core.corruptions.elementwise import BitSwap, Coded, Gaussian, Identity, Laplace, Linear, Poisson
+from mcf_cli.core.corruptions.groups import Grouped
 from mcf_cli.core.corruptions.multinomial import Multinomial
 
 _Table = tuple[Array, Array, Pullback]
@@ -33,6 +35,8 @@ def log_cf_table(family: Corruption, T: Array, pairs: Pairs | None) -> _Table:
 
 def has_characteristic(family: Corruption) -> bool:
     """Whether `log_cf_table` knows the family."""
+    if isinstance(family, Grouped):  # a group is lost like a single feature
+        return True
     known = _linear if isinstance(family, Linear) and not isinstance(family, Multinomial) else log_cf_table
     return known.dispatch(type(family)) is not known.dispatch(object)
 
@@ -100,6 +104,28 @@ def _(family: BitSwap, t: Array) -> tuple[_Slope | None, _Slope]:
     leaves, leaves_inverse = _log((1.0 - q) + q * turned)  # a bit that is 0
     of_one, of_zero = 1j * (1.0 - q) * turned * stays_inverse, 1j * q * turned * leaves_inverse
     return (leaves, of_zero), (stays - leaves, of_one - of_zero)
+
+
+@_linear.register
+def _(family: Thinning, t: Array) -> tuple[_Slope | None, _Slope]:
+    """log(q + p e^{it}) on the branch that is continuous in t: between whole numbers x it interpolates."""
+    p = np.broadcast_to(family.moments().scale, t.shape)
+    likely, turn = np.maximum(p, 1.0 - p), np.where(p >= 0.5, -1.0, 1.0)
+    value, inverse = _log(likely + (1.0 - likely) * np.exp(1j * turn * t))
+    slope = 1j * turn * (1.0 - likely) * np.exp(1j * turn * t) * inverse
+    wound = p >= 0.5
+    return None, (value + 1j * np.where(wound, t, 0.0), slope + 1j * wound)
+
+
+@_linear.register
+def _(family: Uniform, t: Array) -> tuple[_Slope | None, _Slope]:
+    a = np.sqrt(3.0 * family.moments().v0)
+    z = np.broadcast_to(a * t, t.shape)
+    ratio = np.sinc(z / np.pi)  # sin(z) / z
+    value, inverse = _log(ratio.astype(complex))
+    small = np.abs(z) < 1e-4
+    slope = np.where(small, -z / 3.0, (np.cos(z) - ratio) / np.where(small, 1.0, z))
+    return (value, a * slope * inverse), _straight(t)
 
 
 @log_cf_table.register

@@ -126,7 +126,7 @@ class Nodes:
         total: Any = as_pairs(1j * t * b[0])
         self._pullbacks = []
         for part, family in block.parts:
-            base, table, pullback = log_cf_table(family, T[part.columns], part.pairs)
+            base, table, pullback = log_cf_table(family, part.weights(T), part.pairs)
             total = total + base + part.product(table)
             self._pullbacks.append((part, pullback))
         self._shape = T.shape
@@ -137,7 +137,7 @@ class Nodes:
         """The gradient of sum(G * log phi) in T = t w, complex, D x nodes."""
         gradient, G = np.zeros(self._shape, dtype=complex), as_pairs(G)
         for part, pullback in self._pullbacks:
-            gradient[part.columns] = pullback(part.adjoint(G), row_sum(G))
+            gradient[part.columns] = part.to_weights(pullback(part.adjoint(G), row_sum(G)))
         return gradient
 
 
