@@ -39,10 +39,10 @@ class Store:
         """All readable records by key. A damaged or unfinished line counts as never written."""
         records: dict[str, Record] = {}
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            for line in file:
-                body = _body_of(line)
-                if body is not None:
-                    record = json.loads(body)
+            sound = (body for body in map(_body_of, file) if body is not None)
+            # Records that are decoded together share the strings of their keys, which saves time and memory.
+            while bodies := list(islice(sound, 1000)):
+                for record in json.loads(b"[" + b",".join(bodies) + b"]"):
                     records[record["key"]] = record
         return records
 
