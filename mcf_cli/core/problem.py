@@ -124,6 +124,7 @@ class Problem:
         self._designs: dict[Any, Design] = {}
         self._fits: set[Any] = set()  # the domains that X is known to lie in
         self._systems: dict[Any, QuadraticSystem] = {}
+        self._class_sums: tuple[Array, Array] | None = None  # of X by class, and the weight of each class
         self._nears: dict[bytes, tuple[Problem, Array]] = {}
 
     def subset(self, rows: Array) -> Problem:
@@ -260,12 +261,18 @@ class Problem:
 
     def _class_means(self, corruption: Corruption) -> Array:
         """sum_n weight_n E[x~_n] by class (D x C), and below them the weight of each class; of two, the second."""
-        member = np.where(self.y[:, None] == np.arange(self.n_classes), self.weights[:, None], 0.0)
-        member = member[:, 1:] if self.n_classes == 2 else member
         offset, C = corruption.mean_map(self.X.shape[1])
-        share = member.sum(axis=0)
-        sums = C.T @ np.asarray(corruption.prepare(self.X).T @ member) + np.outer(offset, share)
-        return np.vstack([sums, share])
+        X = corruption.prepare(self.X)
+        if X is not self.X or self._class_sums is None:
+            member = np.where(self.y[:, None] == np.arange(self.n_classes), self.weights[:, None], 0.0)
+            member = member[:, 1:] if self.n_classes == 2 else member
+            found = np.asarray(X.T @ member), member.sum(axis=0)
+            if X is self.X:
+                self._class_sums = found
+        else:
+            found = self._class_sums
+        sums, share = found
+        return np.vstack([C.T @ sums + np.outer(offset, share), share])
 
     def _near(self, corruption: Corruption) -> tuple[Problem, Array]:
         """The same problem with columns far from zero brought near it, and by how much: the biases take that up.
@@ -285,6 +292,7 @@ class Problem:
             if near is not self:
                 near.X, near.codes, near.lifted_codes = X, CodeBook(), CodeBook()
                 near._designs, near._fits, near._nears = {}, set(), {key: (near, np.zeros(len(among)))}
+                near._class_sums = None
             self._nears[key] = near, reference
         return self._nears[key]
 

@@ -314,3 +314,17 @@ def test_the_gram_matrix_is_the_same_by_either_product(density, weighted):
     expected = np.einsum("n,ni,nj->ij", np.ones(5000) if weights is None else weights, dense, dense)
     np.testing.assert_allclose(gram_matrix(X, weights), expected, atol=1e-9)
     np.testing.assert_allclose(gram_matrix(dense, weights), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 100.0], ids=["factorised", "iterated"])
+def test_noise_on_sparse_text_ends_at_the_closed_form(sigma):
+    """Conjugate gradients are tried as long as a factorisation would take; either way the minimum is the same."""
+    rng = np.random.default_rng(0)
+    X = sparse.random(1_200, 3_000, density=0.01, format="csr", random_state=0)
+    X.data = np.ceil(3.0 * X.data)
+    X = sparse.csr_matrix(X @ sparse.diags_array(np.geomspace(1e-3, 1e3, 3_000)))
+    problem = Problem(X, rng.integers(0, 3, 1_200), loss="quadratic")
+    found, exact = (problem.solve(Gaussian(sigma), 1e-8, method=method) for method in ("auto", "direct"))
+    assert found.converged
+    assert found.message.startswith("closed form" if sigma < 1 else "conjugate gradients")
+    np.testing.assert_allclose(found.coef, exact.coef, atol=1e-6 * np.abs(exact.coef).max())

@@ -45,6 +45,7 @@ class Objective(Minimand):
         self.batches, self.class_means = batches, class_means
 
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
+        W = np.ascontiguousarray(W)  # once, not for every chunk of a table
         settled, V = self.loss.settle(self.batches, W, b), self.loss.lift(W)
 
         def on_block(batch: Batch) -> BlockResult:
@@ -65,6 +66,7 @@ class Objective(Minimand):
     def expand(self, W: Array, b: Array) -> tuple[float, Callable[[], tuple[Array, Array, Hessian]]]:
         """The value, and for the asking the gradients in W and b and the second derivative."""
         assert isinstance(self.loss, MarginLoss)
+        W = np.ascontiguousarray(W)
         loss, V = self.loss, self.loss.lift(W)
         expanded = list(a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches))
 

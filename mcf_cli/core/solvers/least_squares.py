@@ -32,6 +32,7 @@ from mcf_cli.core.solvers.normal_equations import LinearFit, Terms, brought_near
 _EPS = float(np.finfo(float).eps)
 _FREE = 1e-12  # a regulariser below this share of the diagonal is none: in the dual it would drown all others
 SMALL = 4096  # columns: a factor of them all takes 128 MB
+_BLAS = 10.0  # operations of a factorisation in the time of one of a sparse product
 
 
 class QuadraticSystem:
@@ -99,13 +100,15 @@ class QuadraticSystem:
         conditioned. Where the minimiser is not unique, the shortest one.
         """
         terms = Terms(self, corruption, l2)
-        if method == "auto":
-            small = min(self.X.shape) <= 1024 or not sp.issparse(self.X)
-            method = "direct" if small or not terms.diagonal or not suits_conjugate_gradients(terms) else "cg"
-        n_iter, message = 1, "closed form"
-        if method == "cg":
-            fit, n_iter = _Iterated(terms).fit()
+        fit, n_iter, message = None, 1, "closed form"
+        most = worthwhile_iterations(terms) if method == "auto" else 2000
+        if method == "cg" or (method == "auto" and most):
+            fit, n_iter = _Iterated(terms).fit(most)
             message = f"conjugate gradients, {n_iter} iterations"
+            if method == "auto" and most < 2000 and not fit.settled:
+                fit, n_iter, message = None, 1, "closed form"
+        if fit is not None:
+            method = "cg"
         elif self.X.shape[1] <= self.X.shape[0]:
             fit = _Primal(terms).fit()
         else:
@@ -343,7 +346,7 @@ class _Iterated:
     def __init__(self, terms: Terms):
         self.terms = terms
 
-    def fit(self) -> tuple[LinearFit, int]:
+    def fit(self, most: int = 2000) -> tuple[LinearFit, int]:
         """In the smaller space: the rows' when they are fewer and each weight has a regulariser of its own.
 
         In the columns' no eigenvalue is below `share`. Where that is little the least that was met stands for it, and
@@ -353,17 +356,17 @@ class _Iterated:
         terms = self.terms
         system, share = terms.system, terms.share if terms.diagonal else 0.0
         if system.X.shape[0] < len(terms.unit) and share > 0.0:
-            return self._by_rows()
+            return self._by_rows(most)
         size = terms.column_squares + terms.R.diagonal()
         M = np.where(terms.idle, 0.0, 1.0 / np.where(terms.idle, 1.0, size))
-        found = conjugate_gradients(terms.apply, terms.moment, M, 1e-8 if share > 0.05 else 1e-12)
+        found = conjugate_gradients(terms.apply, terms.moment, M, 1e-8 if share > 0.05 else 1e-12, most)
         missed = terms.missed(found.solution)
         slope = terms.adjoint(system.weights[:, None] * missed) - terms.R @ found.solution
         gain = np.einsum("dc,dc,d->c", slope, slope, M) / np.maximum(0.1 * found.least, max(share, _EPS))
         fit = LinearFit(found.solution, terms.value(found.solution, missed), gain, system.spread)
         return fit if share > _EPS else fit.doubted(), found.n_iter
 
-    def _by_rows(self) -> tuple[LinearFit, int]:
+    def _by_rows(self, most: int) -> tuple[LinearFit, int]:
         """(A R^-1 A' + I) alpha = Y and W = R^-1 A' alpha: the same iterations on shorter vectors.
 
         What W's scores and alpha leave of Y bounds the gain: no eigenvalue is below 1.
@@ -387,20 +390,27 @@ class _Iterated:
             image += V
             return image
 
-        alpha, n_iter, *_ = conjugate_gradients(apply, u * terms.system.targets, np.ones(len(u)), 1e-8)
+        alpha, n_iter, *_ = conjugate_gradients(apply, u * terms.system.targets, np.ones(len(u)), 1e-8, most)
         W = inverse[:, None] * terms.adjoint(u * alpha)
         missed = terms.missed(W)
         gain = ((u * missed - alpha) ** 2).sum(axis=0)
         return LinearFit(W, terms.value(W, missed), gain, terms.system.spread), n_iter
 
 
-def suits_conjugate_gradients(terms: Terms) -> bool:
-    """Every column that varies is regularised, and enough so for a few hundred iterations to do.
+def worthwhile_iterations(terms: Terms) -> int:
+    """How many conjugate gradients to try before a factorisation; 2000 stands for "as many as it takes".
 
-    A system too large to factorise has no choice, as long as its solution is unique.
+    All of them where every column that varies is regularised enough for a few hundred to do, or where the system is too
+    large to factorise. Noise of one size for all columns, as Gaussian corruption adds, is little beside frequent
+    words, and yet few eigenvalues of text are large: there as many as take the time of the N x N factorisation.
     """
-    share = terms.share
-    return bool(share > 0.05 or (share > 0.0 and min(terms.system.X.shape) > 16_384))
+    share, (N, D) = terms.share, terms.system.X.shape
+    if min(N, D) <= 1024 or not sp.issparse(terms.system.X) or not terms.diagonal or not share > 0.0:
+        return 0
+    if share > 0.05 or min(N, D) > 16_384:
+        return 2000
+    of_products = _BLAS * 4.0 * terms.system.X.nnz * terms.moment.shape[1]
+    return int(min(N**3 / 3.0 / of_products, 1999)) if N < D else 0
 
 
 def rounding(n_columns: int) -> float:
