@@ -10,6 +10,8 @@ from mcf_cli.version import __version__
 _PUBLIC = {
     "MCFClassifier": "mcf_cli.core.estimators",
     "MCFRegressor": "mcf_cli.core.estimators",
+    "MCFClassifierCV": "mcf_cli.core.estimators_cv",
+    "MCFRegressorCV": "mcf_cli.core.estimators_cv",
     "Chunks": "mcf_cli.scale.pieces",
     "fit_chunks": "mcf_cli.scale.fits",
     "fit_dask": "mcf_cli.scale.fits",

@@ -284,7 +284,7 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
                 "marginalize=True averages over the corruption of known values, and rows hold NaN: "
                 "leave it out, or take missing='deleted' or 'mean'"
             )
-        X, corruption = canonical(X), resolve(self.corruption)
+        X, corruption = canonical(X), resolve(getattr(self, "corruption_", self.corruption))
         corruption.check_data(X)
         return marginal_probabilities(
             X, self.coef_, self.intercept_, corruption, method, n_samples, random_state

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.elementwise import Blankout
 from mcf_cli.core.problem import Solution, codes_of
-from mcf_cli.core.selection import Learner, Validated, first_best, validate
+from mcf_cli.core.selection import Judge, Learner, Validated, first_best, validate
 from mcf_cli.datasets.dataset import Dataset, by_pieces
 from mcf_cli.datasets.splits import Draw, divide, first, folds, generator, train_test
 from mcf_cli.experiments.learners import (
@@ -108,12 +108,12 @@ def squared_errors(predicted: np.ndarray, y: np.ndarray) -> dict[str, float | No
     return {"mse": error, "r2": 1 - error / spread if spread else None}
 
 
-def _judge(training: Training) -> Callable[[np.ndarray], Callable[[Solution], np.ndarray]]:
+def _judge(training: Training) -> Judge:
     """Of some rows: what measures a solution on them."""
 
-    def on_rows(rows: np.ndarray) -> Callable[[Solution], np.ndarray]:
+    def on_rows(rows: np.ndarray) -> Callable[[Solution], float]:
         X, y = training.X[rows], training.y[rows]
-        return lambda solution: mistakes(predictions(solution, X, y), y)
+        return lambda solution: float(np.sum(mistakes(predictions(solution, X, y), y)))
 
     return on_rows
 

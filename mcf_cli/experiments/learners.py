@@ -27,7 +27,7 @@ from mcf_cli.baselines.linear import Hinge, Penalised
 from mcf_cli.core.corruptions import BY_NAME
 from mcf_cli.core.prediction import Preparation, has_missing
 from mcf_cli.core.problem import Problem, Solution, codes_of
-from mcf_cli.core.selection import Learner
+from mcf_cli.core.selection import Learner, fits_along
 from mcf_cli.datasets.dataset import Dataset, RowsOnDisk, fingerprint, row_pieces
 from mcf_cli.datasets.splits import bit_stream
 from mcf_cli.experiments.trial import Params
@@ -53,10 +53,8 @@ class Marginalised:
         return replace(self, shared=self.shared.subset(rows))
 
     def path(self, l2s: Sequence[float], start: Solution | None = None) -> Iterator[tuple[float, Solution]]:
-        solution = start if _same_classes(start, self.shared.problem) else None
-        for l2 in sorted(l2s, reverse=True):
-            solution = self.shared.problem.solve(self.corruption, l2, start=solution, **self.fit)
-            yield l2, solution
+        start = start if _same_classes(start, self.shared.problem) else None
+        return fits_along(self.shared.problem, self.corruption, l2s, start, **self.fit)
 
     def loo(self, l2: float) -> np.ndarray:
         """The class codes, or the numbers, that leave-one-out predicts (quadratic loss)."""
