@@ -155,8 +155,10 @@ class _Chooses:
         ----------
         path : the file; it appears whole or not at all
         """
+        from mcf_cli.core.model_file import save_model_file
+
         check_is_fitted(self)
-        self.best_estimator_.save(path)
+        save_model_file(self.best_estimator_, path)
 
     def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
         """The leave-one-out error of the chosen model, see `MCFClassifier.loo_error`.
