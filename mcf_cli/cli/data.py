@@ -108,6 +108,32 @@ def import_(path: Path) -> None:
         click.echo(f"{name}: {len(paths)} files imported" if paths else f"{name}: nothing new")
 
 
+@data_command.command("clean", short_help="Delete what can be computed again.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clean(yes: bool) -> None:
+    """Delete word counts, visual words and chunks of large files. The next run that needs them makes them again.
+
+    The data sets themselves stay. Wait until no other run is using the data home.
+    """
+    from mcf_cli.datasets.features.words import derived_results, forget_derived
+    from mcf_cli.datasets.store.verify import data_home
+
+    results = derived_results()
+    if not results:
+        click.echo(f"{data_home() / 'derived'} holds nothing to delete.")
+        return
+    for path, size in results:
+        click.echo(f"{path.name}: {_size(size)}")
+    total = _size(sum(size for _, size in results))
+    if not yes:
+        click.confirm(f"Delete {total} in {data_home() / 'derived'}?", abort=True)
+    try:
+        forget_derived(path for path, _ in results)
+    except OSError as error:
+        raise McfError(f"cannot delete {error.filename}: {error.strerror}") from error
+    click.echo(f"Deleted: {total}")
+
+
 @data_command.command("verify")
 @click.argument("names", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Everything that was found, as JSON.")

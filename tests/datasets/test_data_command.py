@@ -169,3 +169,31 @@ def run_script(name: str, home: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MCF_DATA_HOME": str(home)}
     command = [sys.executable, str(ROOT / "data_scripts" / f"get_{name}.py")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_clean_deletes_what_can_be_computed_again_and_nothing_else(tmp_path):
+    home, table = tmp_path / "home", tmp_path / "mine.csv"
+    rows = [f"{row % 5},{row % 3},{row % 2}" for row in range(40)]
+    table.write_text("\n".join(["a,b,label", *rows]) + "\n")
+    train = [
+        sys.executable,
+        "-m",
+        "mcf_cli",
+        "train",
+        "--dataset",
+        str(table),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    environment = {**os.environ, "MCF_DATA_HOME": str(home), "PYTHONPATH": str(ROOT), "MCF_CHUNKS_ABOVE": "0"}
+    subprocess.run(train, env=environment, check=True, capture_output=True)
+    (chunks,) = (home / "derived").glob("chunks-*")
+    (home / "derived" / "notes.txt").write_text("mine")
+    (home / "mnist").mkdir()
+    asked = mcf(home, "clean")
+    assert asked.returncode != 0 and chunks.name in asked.stdout and chunks.exists(), "nobody said yes"
+    cleaned = mcf(home, "clean", "--yes")
+    assert cleaned.returncode == 0 and "Deleted" in cleaned.stdout, cleaned
+    assert not chunks.exists()
+    assert (home / "derived" / "notes.txt").exists() and (home / "mnist").exists()
+    assert "nothing to delete" in mcf(home, "clean").stdout

@@ -4,8 +4,8 @@
     python -m tests.mutation.run --sample 200 --seed 2013 --out mutants.json
     python -m tests.mutation.run --again mutants.json        # those that survived, against the tests of today
 
-The sample is drawn from all mutants, in proportion to what each module has and at least five from each. A mutant
-lives in a temporary copy of the tree, so nothing is left behind. Its tests are those of tests/core until one fails:
+The sample is drawn from all mutants, in proportion to what each module has and at least --least from each. A mutant
+lives in a temporary copy of the tree, so nothing is left behind. The tests of tests/core run until one fails:
 up to --cases cases of each function in the files that matter most to the module, then --others of the rest (see
 `order.py`). What outlasts --timeout counts as killed and is listed apart. A run that was cut short goes on from its
 --out file.
@@ -45,6 +45,7 @@ from cosmic_ray.plugins import get_operator
 
 ROOT = Path(__file__).parents[2]
 CORE = "mcf_cli/core"
+LOOPS = "kernels/loops"
 MEMORY = 6 << 30  # bytes of address space: a mutant may ask for any size of array
 
 # Loaded once for all mutants. Not numba: it reads where its cache is when it is loaded.
@@ -63,26 +64,43 @@ OTHERS = (
     "ReplaceBreakWithContinue ReplaceContinueWithBreak ZeroIterationForLoop ExceptionReplacer"
 )
 
-# The files of tests/core that say most about a module, in the order in which they are run; then come the others.
+# The tests that say most about a module, or about what else is in its folder, in the order in which they are run.
+# The others of tests/core come after them.
 RELEVANT = {
-    "chunks": "chunks",
-    "compiled": "kernels",
-    "corruptions": "corruptions losses estimators",
-    "design": "design losses kernels",
+    "corruptions": "corruptions groups losses estimators newton",
+    "corruptions/characteristic": "expected",
+    "design": "design losses newton kernels",
     "estimators": "estimators plain",
-    "families": "corruptions newton losses",
-    "gate": "gate kernels",
-    "kernels": "kernels",
-    "leave_one_out": "leave_one_out",
-    "lossbase": "losses newton",
+    "kernels": "kernels gate",
     "losses": "losses newton bounds",
-    "multinomial": "corruptions losses",
-    "newton": "newton solvers plain stability",
-    "objective": "newton losses",
+    "losses/expected": "expected",
+    "missing": "missing estimators",
+    "model_file": "persistence",
     "prediction": "estimators bounds",
     "problem": "solvers losses plain estimators",
-    "solvers": "solvers plain stability",
+    "selection": "estimators",
+    "solvers": "solvers plain stability stopping",
+    "solvers/least_squares": "least_squares solvers",
+    "solvers/leave_one_out": "leave_one_out",
+    "solvers/newton": "newton solvers plain stability",
+    "solvers/normal_equations": "least_squares solvers",
 }
+
+
+def modules() -> list[str]:
+    """Every module of core, as its path below it without the suffix."""
+    paths = sorted((ROOT / CORE).rglob("*.py"))
+    return [path.relative_to(ROOT / CORE).with_suffix("").as_posix() for path in paths if path.stat().st_size]
+
+
+def relevant(module: str) -> list[str]:
+    """The test files that come first for the module."""
+    names = RELEVANT.get(module) or RELEVANT[module.partition("/")[0]]
+    return [
+        str(path.relative_to(ROOT))
+        for name in names.split()
+        for path in (ROOT / "tests").rglob(f"test_{name}.py")
+    ]
 
 
 class Rewrite(Operator):
@@ -179,11 +197,11 @@ def left_alone(source: str):
                 yield (part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)
 
 
-def sample(mutants: dict[str, list[Mutant]], n: int, seed: int) -> list[Mutant]:
-    """In proportion to the modules' mutants, at least five from each; only such as differ and can be compiled."""
+def sample(mutants: dict[str, list[Mutant]], n: int, seed: int, least: int) -> list[Mutant]:
+    """In proportion to the modules' mutants, `least` or more from each; only such as differ and can be compiled."""
     total, rng, drawn = sum(map(len, mutants.values())), random.Random(seed), []
     for module, known in mutants.items():
-        source, wanted, kept = source_of(module), max(5, round(n * len(known) / total)), []
+        source, wanted, kept = source_of(module), max(least, round(n * len(known) / total)), []
         for mutant in rng.sample(known, len(known)):
             if len(kept) < wanted and is_mutant(source, mutant.code(source)):
                 kept.append(mutant)
@@ -209,7 +227,7 @@ class Tree:
         shutil.copy(ROOT / "pyproject.toml", self.folder)
 
     def files(self, module: str) -> list[str]:
-        first = [f"tests/core/test_{name}.py" for name in RELEVANT[module].split()]
+        first = relevant(module)
         others = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/core").glob("test_*.py"))
         return first + [name for name in others if name not in first]
 
@@ -222,12 +240,12 @@ class Tree:
             # Nothing that was compiled earlier may stand in for the mutant: its bytecode is neither written nor
             # found, and mutants of the compiled loops have a numba cache of their own.
             path.write_text(code)
-            for compiled in path.parent.glob(f"__pycache__/{module}.*"):
+            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
                 compiled.unlink()
         environment = {
             "PYTHONPATH": str(self.folder),
-            "NUMBA_CACHE_DIR": own_cache if changed and module == "compiled" else str(self.folder / "numba"),
-            "MUTATION_FIRST": str(len(RELEVANT[module].split())),
+            "NUMBA_CACHE_DIR": own_cache if changed and module == LOOPS else str(self.folder / "numba"),
+            "MUTATION_FIRST": str(len(relevant(module))),
             "MUTATION_CASES": str(self.options.cases),
             "MUTATION_OTHERS": str(self.options.others),
             "MUTATION_SLOW": str(int(self.options.slow)),
@@ -297,6 +315,7 @@ def diff(mutant: Mutant) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, default=200, help="about how many mutants")
+    parser.add_argument("--least", type=int, default=5, help="mutants of each module, at least")
     parser.add_argument("--seed", type=int, default=2013)
     parser.add_argument(
         "--cases", type=int, default=6, help="cases of a test function in the files that come first"
@@ -304,7 +323,7 @@ def main() -> None:
     parser.add_argument("--others", type=int, default=1, help="cases of a test function in the other files")
     parser.add_argument("--slow", action="store_true", help="the slow tests too")
     parser.add_argument("--timeout", type=int, default=90, help="CPU seconds for the tests of a mutant")
-    parser.add_argument("--modules", nargs="*", default=sorted(RELEVANT))
+    parser.add_argument("--modules", nargs="*", default=modules(), help="e.g. losses/margin")
     parser.add_argument("--out", type=Path, help="results as JSON, kept after every mutant")
     parser.add_argument("--again", type=Path, help="a file of --out: only what survived there is run")
     options = parser.parse_args()
@@ -314,7 +333,7 @@ def main() -> None:
         drawn = [Mutant(**entry["mutant"]) for entry in known if entry["result"] == "survived"]
     else:
         mutants = {module: all_mutants(module) for module in options.modules}
-        drawn = sample(mutants, options.sample, options.seed)
+        drawn = sample(mutants, options.sample, options.seed, options.least)
         print(f"{sum(map(len, mutants.values()))} mutants, {len(drawn)} drawn", flush=True)
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -340,13 +359,13 @@ def main() -> None:
 
 
 def report(drawn: list[Mutant], results: list[dict]) -> None:
-    print(f"\n{'module':16}{'mutants':>9}{'killed':>9}{'survived':>10}{'timed out':>11}")
+    print(f"\n{'module':28}{'mutants':>9}{'killed':>9}{'survived':>10}{'timed out':>11}")
     for module in [*sorted({mutant.module for mutant in drawn}), "all"]:
         counted = Counter(
             entry["result"] for entry in results if module in ("all", entry["mutant"]["module"])
         )
         numbers = counted.total(), counted["killed"], counted["survived"], counted["timed out"]
-        print("{:16}{:9}{:9}{:10}{:11}".format(module, *numbers))
+        print("{:28}{:9}{:9}{:10}{:11}".format(module, *numbers))
     print("\nSurvivors:")
     for entry in results:
         if entry["result"] == "survived":

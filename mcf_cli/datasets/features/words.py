@@ -6,6 +6,7 @@ Features that cost time to compute are kept below MCF_DATA_HOME/derived under a 
 import contextlib
 import itertools
 import re
+import shutil
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +27,25 @@ Arrays = dict[str, np.ndarray]
 def derived_path(name: str, key: str) -> Path:
     """Where the result with that key is kept; the folder above it need not exist."""
     return verify.data_home() / "derived" / f"{name}-{key[:16]}"
+
+
+def derived_results() -> list[tuple[Path, int]]:
+    """Every result that `derived_path` names, and its bytes; other files in that folder are not ours."""
+    own = re.compile(r".+-[0-9a-z]{16}(\.npz|\.part)?")
+    paths = sorted((verify.data_home() / "derived").glob("*"))
+    return [(path, _bytes_in(path)) for path in paths if own.fullmatch(path.name)]
+
+
+def forget_derived(results: Iterable[Path]) -> None:
+    """Delete results of `derived_results`: whoever needs one computes it again."""
+    with verify.locked("derived"):
+        for path in results:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _bytes_in(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def load_arrays(path: Path) -> Arrays | None:
