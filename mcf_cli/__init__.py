@@ -12,6 +12,7 @@ _PUBLIC = {
     "MCFRegressor": "mcf_cli.core.estimators",
     "MCFClassifierCV": "mcf_cli.core.estimators_cv",
     "MCFRegressorCV": "mcf_cli.core.estimators_cv",
+    "MarginalizedAutoencoder": "mcf_cli.core.autoencoder",
     "Chunks": "mcf_cli.scale.pieces",
     "fit_chunks": "mcf_cli.scale.fits",
     "fit_dask": "mcf_cli.scale.fits",
