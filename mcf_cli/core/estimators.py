@@ -2,89 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
+from scipy.special import log_expit, log_softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from mcf_cli.core.corruptions.base import Array, Corruption
-from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.losses import TWO_CLASS_SURROGATES
-from mcf_cli.core.missing import LinearRows, conditional_probabilities, learnt, of_quadratic_loss
+from mcf_cli.core.missing import conditional_probabilities, learnt, of_quadratic_loss
+from mcf_cli.core.model import LinearModel, class_weights
 from mcf_cli.core.prediction import has_missing, marginal_probabilities, plain_probabilities
 from mcf_cli.core.problem import Problem, Solution, codes_of
-
-
-class _MCFModel(LinearRows, BaseEstimator):
-    """What the classifier and the regressor share."""
-
-    corruption: Any
-    l2: float
-
-    def _checked_input(
-        self, X: Any, y: Any, sample_weight: Any, **options: Any
-    ) -> tuple[Any, Array, Array | None]:
-        options |= {"dtype": np.float64, "ensure_all_finite": self.missing is None or "allow-nan"}
-        X, y = validate_data(self, X, y, accept_sparse="csr", **options)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            if (sample_weight < 0).any() or not sample_weight.any():
-                raise ValueError("sample_weight must not be negative, and not all zero")
-            kept = sample_weight > 0
-            if not kept.all():  # a weight of zero is the same as no row at all
-                X, y, sample_weight = X[kept], y[kept], sample_weight[kept]
-        return X, y, sample_weight
-
-    def _keep(self, solution: Solution) -> None:
-        self.coef_, self.intercept_ = solution.coef, solution.intercept
-        self.objective_, self.n_iter_ = solution.objective, solution.n_iter
-        self.converged_, self.message_ = solution.converged, solution.message
-        if not self.converged_:
-            raised = "l2" if getattr(self, "loss", "quadratic") == "quadratic" else "max_iter, tol or l2"
-            warnings.warn(
-                f"the fit did not converge ({self.message_}; {self.n_iter_} iterations): raise {raised}, or bring the "
-                "columns of X to one scale",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one .npz file, which `mcf_cli.load` reads back; nothing is pickled.
-
-        Parameters
-        ----------
-        path : the file; it appears whole or not at all
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from mcf_cli import MCFRegressor, load
-        >>> model = MCFRegressor(corruption="poisson").fit([[0.0], [2.0]], [0.0, 2.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/model.npz")
-        ...     load(f"{folder}/model.npz")
-        MCFRegressor(corruption='poisson')
-        """
-        from mcf_cli.core.model_file import save_model_file
-
-        check_is_fitted(self)
-        save_model_file(self, path)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing is not None
-        if self.corruption == "poisson" or isinstance(self.corruption, Poisson):
-            tags.input_tags.positive_only = True
-        return tags
 
 
 def _is_logistic(self: MCFClassifier) -> bool:
@@ -93,7 +26,7 @@ def _is_logistic(self: MCFClassifier) -> bool:
     return True
 
 
-class MCFClassifier(ClassifierMixin, _MCFModel):
+class MCFClassifier(ClassifierMixin, LinearModel):
     """A linear classifier trained on its expected loss under corruption of the features.
 
     Parameters
@@ -114,6 +47,9 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     tol : the fit ends where no weight, changed alone, could lower the objective by more than tol^2 / 2 (with the
         exponential loss: of the objective), whichever solver it takes; 1e-3 is enough for most predictions. A fit
         that does not get there raises a ConvergenceWarning
+    class_weight : a dict with a factor for the rows of each class, or "balanced", which gives all classes the same
+        total weight
+    verbose : True writes a line about each fit
 
     Attributes
     ----------
@@ -121,6 +57,13 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
     intercept_, classes_ : one bias for two classes, else K; the labels in order
     objective_ : mean loss + l2 ||w||^2 at the solution
     n_iter_, converged_, message_ : how the solver ended
+    n_features_in_, feature_names_in_ : the columns of X, and their names if it was a DataFrame
+    corruption_ : the corruption, with column numbers for names
+
+    Notes
+    -----
+    A fit computes in float64. Scores and probabilities of float32 rows are float32, without a copy of the rows.
+    For rows that do not fit in memory there is `fit_chunks`, which gives the solution of `fit`.
 
     Examples
     --------
@@ -145,6 +88,8 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         tol: float = 1e-11,
         warm_start: bool = False,
         missing: str | None = None,
+        class_weight: Any = None,
+        verbose: Any = False,
     ):
         self.loss = loss
         self.corruption = corruption
@@ -157,6 +102,8 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         self.tol = tol
         self.warm_start = warm_start
         self.missing = missing
+        self.class_weight = class_weight
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows and labels.
@@ -178,6 +125,10 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
                 f"MCFClassifier needs at least two classes in y; got one class: {self.classes_[0]!r}. "
                 "Check the labels, or how the data was split"
             )
+        if self.class_weight is not None:
+            rows = np.ones(len(codes)) if sample_weight is None else sample_weight
+            factors = class_weights(self.class_weight, self.classes_, np.bincount(codes, rows))
+            sample_weight = rows * factors[codes]
         problem = Problem(
             X,
             codes,
@@ -191,9 +142,9 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
             reusable=False,
         )
         start = self._previous(X.shape[1]) if self.warm_start else None
-        self._keep(problem.solve(self.corruption, self.l2, start, self.max_iter, self.tol))
+        self._keep(problem.solve(self.corruption_, self.l2, start, self.max_iter, self.tol))
         if self.loss == "quadratic":
-            self.conditioning_ = of_quadratic_loss(problem, self.corruption, self.l2, self.conditioning_)
+            self.conditioning_ = of_quadratic_loss(problem, self.corruption_, self.l2, self.conditioning_)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -290,6 +241,26 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
             X, self.coef_, self.intercept_, corruption, method, n_samples, random_state
         )
 
+    @available_if(_is_logistic)
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of the probabilities of x, to full precision where a probability is tiny.
+
+        Parameters
+        ----------
+        X : rows, dense or sparse
+
+        Returns
+        -------
+        (N, K) logarithms, columns in the order of `classes_`
+        """
+        X = self._rows(X)
+        if has_missing(X):
+            return np.log(self.predict_proba(X))
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            return np.column_stack([log_expit(-scores[:, 0]), log_expit(scores[:, 0])])
+        return log_softmax(scores, axis=1)
+
     def loo_error(self, X: Any, y: Any, method: str = "exact") -> float:
         """The leave-one-out error of the quadratic loss; needs no `fit`.
 
@@ -315,10 +286,10 @@ class MCFClassifier(ClassifierMixin, _MCFModel):
         X = learnt(X, self.missing)[0]
         classes, codes = np.unique(y, return_inverse=True)
         problem = Problem(X, codes, loss=self.loss, fit_intercept=self.fit_intercept, n_classes=len(classes))
-        return float(np.mean(codes_of(problem.loo(self.corruption, self.l2, method)) != codes))
+        return float(np.mean(codes_of(problem.loo(self.corruption_, self.l2, method)) != codes))
 
 
-class MCFRegressor(RegressorMixin, _MCFModel):
+class MCFRegressor(RegressorMixin, LinearModel):
     """Least squares under corruption of the features, in closed form (Eq. optimal_w_lls).
 
     Parameters
@@ -327,11 +298,12 @@ class MCFRegressor(RegressorMixin, _MCFModel):
     l2 : the objective is the mean loss + l2 ||w||^2; the bias is neither corrupted nor regularised
     fit_intercept : whether there is a bias
     missing : what NaN is, as of `MCFClassifier`
+    verbose : True writes a line about each fit
 
     Attributes
     ----------
     coef_, intercept_ : (D,) and a number, or (targets, D) and (targets,) for several columns of targets
-    objective_, n_iter_, converged_, message_ : as of `MCFClassifier`
+    objective_, n_iter_, converged_, message_, n_features_in_, feature_names_in_, corruption_ : as of `MCFClassifier`
 
     Examples
     --------
@@ -346,11 +318,13 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         l2: float = 0.0,
         fit_intercept: bool = True,
         missing: str | None = None,
+        verbose: Any = False,
     ):
         self.corruption = corruption
         self.l2 = l2
         self.fit_intercept = fit_intercept
         self.missing = missing
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows and targets.
@@ -367,8 +341,8 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         y = np.asarray(y, dtype=float)
         X, self.conditioning_ = learnt(X, self.missing)
         problem = self._problem(X, y, sample_weight)
-        self._keep(problem.solve(self.corruption, self.l2))
-        self.conditioning_ = of_quadratic_loss(problem, self.corruption, self.l2, self.conditioning_)
+        self._keep(problem.solve(self.corruption_, self.l2))
+        self.conditioning_ = of_quadratic_loss(problem, self.corruption_, self.l2, self.conditioning_)
         if y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
@@ -412,7 +386,7 @@ class MCFRegressor(RegressorMixin, _MCFModel):
         """
         X, y, _ = self._checked_input(X, y, None, multi_output=True)
         X, y = learnt(X, self.missing)[0], np.asarray(y, dtype=float)
-        predictions = self._problem(X, y).loo(self.corruption, self.l2, method)
+        predictions = self._problem(X, y).loo(self.corruption_, self.l2, method)
         return float(np.mean((predictions - y.reshape(len(y), -1)) ** 2))
 
     def __sklearn_tags__(self) -> Any:

@@ -353,14 +353,14 @@ class LinearRows:
     conditioning_: Any
 
     def _rows(self, X: Any) -> Any:
-        """Rows to predict: NaN stays where `missing` is "conditional", which needs to know it."""
+        """Rows to predict, float32 as they are: NaN stays where `missing` is "conditional", which needs to know it."""
         check_is_fitted(self)
         finite = self.missing is None or "allow-nan"
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, reset=False, ensure_all_finite=finite
-        )
+        options: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": finite}
+        X = validate_data(self, X, accept_sparse="csr", reset=False, **options)
         if self.missing is None or not has_missing(X):
             return X
+        X = X.astype(np.float64, copy=False)
         conditioning = getattr(self, "conditioning_", None)  # a fit by chunks leaves none
         if self.missing != "deleted" and conditioning is None:
             raise ValueError(
@@ -373,8 +373,10 @@ class LinearRows:
         return self._scores(self._rows(X))
 
     def _scores(self, X: Any) -> Array:
+        """In the precision of X, which is not copied."""
         if not has_missing(X):
-            return np.asarray(X @ self.coef_.T) + self.intercept_
+            weights = np.asarray(self.coef_.T).astype(X.dtype, copy=False)
+            return np.asarray(X @ weights) + np.asarray(self.intercept_).astype(X.dtype, copy=False)
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         scores = conditional_scores(X, coef, intercept, self.conditioning_)
         return scores[:, 0] if np.ndim(self.coef_) == 1 else scores

@@ -54,7 +54,7 @@ def save_model_file(
         "version": MODEL_VERSION if step is None else PREPARED,
         "mcf": __version__,
         "model": type(model).__name__,
-        "parameters": {name: _plain(value, arrays) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: _plain(value, arrays) for name, value in _parameters(model).items()},
         "fitted": {name: _plain(getattr(model, name), arrays) for name in _SCALARS if hasattr(model, name)},
         "trained_on": trained_on or {},
     }
@@ -72,6 +72,14 @@ def save_model_file(
         arrays[_NAMES] = _storable(np.asarray(names), _NAMES)
     with whole_file(Path(path)) as part, open(part, "wb") as file:
         np.savez(file, **{"header": np.array(json.dumps(header)), **arrays})  # type: ignore[arg-type]
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """The parameters; a corruption of named columns goes with the numbers that they had in the fit."""
+    parameters = model.get_params(deep=False)
+    if isinstance(parameters["corruption"], Corruption) and hasattr(model, "corruption_"):
+        parameters["corruption"] = model.corruption_
+    return parameters
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -221,6 +229,8 @@ def _plain(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"array": name}
     if isinstance(value, slice):
         return {"slice": [value.start, value.stop, value.step]}
+    if isinstance(value, dict):
+        return {"dict": [[_plain(k, arrays), _plain(v, arrays)] for k, v in value.items()]}
     if isinstance(value, list | tuple):
         return [_plain(item, arrays) for item in value]
     if isinstance(value, np.generic | np.ndarray):
@@ -235,6 +245,8 @@ def _revived(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return value
     if "array" in value:
         return arrays[value["array"]]
+    if "dict" in value:
+        return {_revived(k, arrays): _revived(v, arrays) for k, v in value["dict"]}
     if "slice" in value:
         return slice(*value["slice"])
     return _CORRUPTIONS[value["corruption"]](

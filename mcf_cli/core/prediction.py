@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, ndtr, softmax
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -213,7 +213,7 @@ def bounded(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Ar
 
 
 # -- before the model ---------------------------------------------------------------------------------------
-class Preparation(TransformerMixin, BaseEstimator):
+class Preparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Divide each column by its size in the training rows; then set what is missing (NaN) to 0.
 
     A corruption that deletes sets a value to 0, so a missing value is a deleted one. On dense data "standard"
@@ -272,7 +272,7 @@ class Preparation(TransformerMixin, BaseEstimator):
         if self.centre_ is not None:  # learnt from dense rows: what is not stored is 0, and 0 is not the mean
             return self.transform(X.toarray())
         return without_missing(
-            sp.csr_matrix((X.data / self.divisor_[X.indices], X.indices, X.indptr), shape=X.shape)
+            type(X)((X.data / self.divisor_[X.indices], X.indices, X.indptr), shape=X.shape)
         )
 
     def _checked(self, X: Any, reset: bool) -> Any:
@@ -297,7 +297,7 @@ def without_missing(X: Any) -> Any:
         return X
     if not sp.issparse(X):
         return np.nan_to_num(X, nan=0.0)
-    X = sp.csr_matrix((np.nan_to_num(X.data, nan=0.0), X.indices, X.indptr), shape=X.shape, copy=True)
+    X = type(X)((np.nan_to_num(X.data, nan=0.0), X.indices, X.indptr), shape=X.shape, copy=True)
     X.eliminate_zeros()
     return X
 

@@ -10,11 +10,14 @@ from mcf_cli import (
     Blankout,
     Dropout,
     Gaussian,
+    GroupBlankout,
+    GroupDropout,
     MCFClassifier,
     MCFRegressor,
     Multinomial,
     PerFeature,
     Poisson,
+    Uniform,
 )
 from scipy.integrate import quad
 from scipy.special import expit
@@ -37,6 +40,9 @@ CHECKED += [
     MCFClassifier(multiclass="shared", corruption=Blankout(q=0.2), l2=1e-3),
     MCFClassifier(surrogate="gaussian", corruption=Blankout(q=0.2), l2=1e-3),
     MCFClassifier(surrogate="exact", corruption=Blankout(q=0.2), l2=1e-2),
+    MCFClassifier(corruption=GroupDropout(1, q=0.2), class_weight="balanced", l2=1e-3),
+    MCFClassifier(loss="exponential", corruption=Uniform(a=0.3), l2=1e-3),
+    MCFRegressor(corruption=GroupBlankout(1, q=0.2), l2=1e-3),
     MCFRegressor(corruption=None),
     MCFRegressor(corruption=Blankout(q=0.3), l2=1e-3),
 ]

@@ -141,7 +141,7 @@ def test_probabilities_of_many_words_are_those_of_a_large_sample():
 class Unknown(Linear):
     """A corruption without a characteristic function."""
 
-    def sample(self, X, rng):
+    def draw(self, X, rng):
         return X
 
 

@@ -78,7 +78,7 @@ def test_a_drawn_copy_loses_whole_groups(container):
         (None, 0.5, "groups=None"),
         (2, 0.5, "groups=2 columns do not divide 5"),
         ([[0, 1], [1, 2]], 0.5, "column of group 1 is in groups more than once"),
-        ([[0, 5]], 0.5, "leaves the 5 columns"),
+        ([[0, 5]], 0.5, "group 0: column 5 is outside the 5 columns"),
         ([0, 1], 0.5, "groups has 2 entries for 5 columns"),
         ([[0, 1], [2]], [0.1, 0.2, 1.0], "q must lie in"),
         ([[0, 1], [2]], [0.1], "q has 1 entries for 2 groups"),

@@ -220,6 +220,10 @@ class Corruption(BaseEstimator, ABC):
         }
         return type(self)(**chosen)
 
+    def named(self, table: Any) -> Corruption:
+        """The same with column numbers where it holds names or selectors; `table` is a `columns.ColumnNames`."""
+        return self
+
     def split(self, n_features: int) -> list[tuple[Array | slice, Corruption]]:
         """Disjoint columns and the single family that acts on each of them."""
         return [(slice(None), self)]
@@ -386,26 +390,30 @@ class Corruption(BaseEstimator, ABC):
         return _power_table(T, weights, m.v0, 2, pairs)
 
     # -- sampling -------------------------------------------------------------------------------------------
-    @abstractmethod
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def sample(self, X: Any, rng: np.random.Generator | int | None = None) -> Any:
         """One corrupted copy of X.
 
         Parameters
         ----------
         X : rows, dense or sparse
-        rng : the numpy generator that draws
+        rng : the numpy generator that draws, or the seed of one; None for a fresh seed
 
         Returns
         -------
-        array or sparse matrix of the shape of X; sparse stays sparse where zeros stay zero
+        array or sparse matrix of the shape of X; sparse stays sparse where zeros stay zero, a sparse array an array
 
         Examples
         --------
-        >>> import numpy as np
         >>> from mcf_cli import Poisson
-        >>> Poisson().sample([[1.0, 5.0, 0.0]], np.random.default_rng(0))
+        >>> Poisson().sample([[1.0, 5.0, 0.0]], 0)
         array([[1., 1., 0.]])
         """
+        copy = self.draw(X if sp.issparse(X) else np.asarray(X, dtype=float), np.random.default_rng(rng))
+        return sp.csr_array(copy) if isinstance(X, sp.sparray) and sp.issparse(copy) else copy
+
+    @abstractmethod
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
+        """`sample` by a generator; a sparse copy is CSR."""
 
 
 def _pair_values(parameter: Any, pairs: Pairs | None, power: Callable[[Array], Array]) -> Any:

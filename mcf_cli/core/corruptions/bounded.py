@@ -56,7 +56,7 @@ class Thinning(Linear):
         with np.errstate(divide="ignore"):
             return two_points(t, np.log(q), np.log1p(-q))
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         q = self._parameter("q", 0.0, 1.0)
         X = canonical(X)
         values = X.data if sp.issparse(X) else X
@@ -102,7 +102,7 @@ class Uniform(Linear):
         value, slope, curvature = _log_sinhc(np.abs(a * t))
         return value, a * np.sign(t) * slope, a * a * curvature
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
         return X + rng.uniform(-1.0, 1.0, size=X.shape) * self._parameter("a", 0.0, np.inf)
 

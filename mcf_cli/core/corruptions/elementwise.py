@@ -75,7 +75,7 @@ class Identity(Linear):
     def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         return np.zeros(T.shape[1]), T, lambda H, g: H
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         return X.copy()
 
 
@@ -157,7 +157,7 @@ class Coded(Corruption):
         u_per_t = pairs.value * (survivor[pairs.feature] if np.ndim(survivor) else survivor)
         return np.asarray(q)[pairs.feature] if np.ndim(q) else np.asarray(q), u_per_t
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         q = self._q()
         survivor = self.survivor(q)
         if not sp.issparse(X):
@@ -251,7 +251,7 @@ class Gaussian(Linear):
         slope = variance * t
         return 0.5 * slope * t, slope, np.broadcast_to(variance, t.shape)
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
         return X + rng.normal(size=X.shape) * self._parameter("sigma", 0.0, np.inf)
 
@@ -301,7 +301,7 @@ class Laplace(Linear):
         with np.errstate(divide="ignore"):
             return 1.0 / np.asarray(self._scale())
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
         return X + rng.laplace(size=X.shape) * self._scale()
 
@@ -341,7 +341,7 @@ class Poisson(Linear):
         value, slope = guarded_exp(t, less_one=True)
         return value, slope, slope
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         X = self.prepare(canonical(X))
         if not sp.issparse(X):
             return rng.poisson(X).astype(float)
@@ -403,7 +403,7 @@ class BitSwap(Linear):
         stays, leaves = two_points(t, log_q, log_p), two_points(t, log_p, log_q)
         return stays[0] - leaves[0], stays[1] - leaves[1], stays[2] - leaves[2]
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
         flipped = np.where(rng.random(dense.shape) < self._q(), 1.0 - dense, dense)
         return sp.csr_matrix(flipped) if sp.issparse(X) else flipped

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Moments, Pairs, Scratch
+from mcf_cli.core.corruptions.columns import ColumnNames, column_numbers
 from mcf_cli.core.corruptions.elementwise import Blankout, Coded, Dropout, Identity
 from mcf_cli.core.kernels.dispatch import canonical, index_type
 
@@ -76,7 +77,7 @@ class Grouped(Corruption):
             return np.arange(n_features) // int(groups)
         try:
             listed = [np.asarray(group) for group in groups]
-        except TypeError:
+        except (TypeError, ValueError):
             raise ValueError(
                 f"{name}: groups={groups!r}; give the number of columns of each group, a list of column groups "
                 "([[0, 1], [2, 3, 4]]), or a group number for each column (-1 for none)"
@@ -85,11 +86,7 @@ class Grouped(Corruption):
             return self._numbered(np.array(listed), n_features)
         numbers = np.full(n_features, -1)
         for number, group in enumerate(listed):
-            columns = group.astype(int) if group.size == 0 else group
-            if columns.ndim != 1 or columns.dtype.kind not in "iu":
-                raise ValueError(f"{name}: group {number} of groups must be a list of column numbers")
-            if ((columns < 0) | (columns >= n_features)).any():
-                raise ValueError(f"{name}: group {number} of groups leaves the {n_features} columns of X")
+            columns = column_numbers(group, n_features, f"{name}, group {number}")
             if len(np.unique(columns)) < len(columns) or (numbers[columns] >= 0).any():
                 raise ValueError(f"{name}: a column of group {number} is in groups more than once")
             numbers[columns] = number
@@ -125,6 +122,13 @@ class Grouped(Corruption):
 
     def check_parameters(self, n_features: int) -> None:
         self._by_column(n_features)
+
+    def named(self, table: ColumnNames) -> Corruption:
+        if not isinstance(self.groups, list | tuple):
+            return self
+        groups = [table.numbers(group, type(self).__name__) for group in self.groups]
+        same = all(new is old for new, old in zip(groups, self.groups, strict=True))
+        return self if same else type(self)(groups, self.q)
 
     def moments(self) -> Moments:
         raise TypeError("what is lost together has no moments column by column: ask `covariance_sum`")
@@ -194,7 +198,7 @@ class Grouped(Corruption):
         return value, rate[..., own] * x
 
     # -- sampling -------------------------------------------------------------------------------------------
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         if not sp.issparse(X):
             X = np.asarray(X, dtype=float)
         numbers, q, survivor = self._by_column(X.shape[1])
@@ -223,8 +227,8 @@ class GroupDropout(Grouped):
 
     Parameters
     ----------
-    groups : the number of columns of each group (consecutive columns), a list of column groups, or the number of
-        each column's group, counted from 0 (-1: in no group)
+    groups : the number of columns of each group (consecutive columns), a list of column groups (each given as the
+        columns of `PerFeature` are), or the number of each column's group, counted from 0 (-1: in no group)
     q : the probability of loss in [0, 1), one number or one per group
 
     Examples

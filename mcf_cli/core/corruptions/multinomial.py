@@ -210,7 +210,7 @@ class Multinomial(Linear):
 
         return np.zeros(T.shape[1]), p @ (T * T) - mean * mean, pullback
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         X = X if sp.issparse(X) else np.asarray(X, dtype=float)
         N, D = X.shape
         columns = []  # that hold a one, N x blocks

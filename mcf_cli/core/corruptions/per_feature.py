@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Moments
 from mcf_cli.core.corruptions.bounded import Thinning, Uniform
+from mcf_cli.core.corruptions.columns import ColumnNames, column_numbers, shortened
 from mcf_cli.core.corruptions.elementwise import (
     BitSwap,
     Blankout,
@@ -29,7 +30,9 @@ class PerFeature(Corruption):
 
     Parameters
     ----------
-    parts : a list of pairs (columns, corruption); columns are numbers, a mask or a slice
+    parts : a list of pairs (columns, corruption); columns are numbers, a mask or a slice, and for an estimator that
+        is fitted to a DataFrame also names (a list, or a slice of which the end counts) or a selector, such as
+        scikit-learn's `make_column_selector`
 
     Examples
     --------
@@ -45,6 +48,17 @@ class PerFeature(Corruption):
         for columns, corruption in self._assigned(n_features):
             corruption.check_parameters(len(columns))
 
+    def named(self, table: ColumnNames) -> Corruption:
+        parts, changed = [], False
+        for columns, corruption in _pairs(self.parts):
+            numbers = table.numbers(columns, "PerFeature")
+            inner = resolve(corruption)
+            if table.names is not None:
+                inner = inner.named(table.among(column_numbers(numbers, len(table.names), "PerFeature")))
+            parts.append((numbers, inner))
+            changed |= numbers is not columns or inner is not corruption
+        return PerFeature(parts) if changed else self
+
     def moments(self) -> Moments:
         raise TypeError("PerFeature has no moments in one formula: ask the families that `split` gives")
 
@@ -55,7 +69,7 @@ class PerFeature(Corruption):
         """Column numbers and their corruption, the columns that no part names last."""
         named, assigned = np.zeros(n_features, dtype=int), []
         for columns, corruption in _pairs(self.parts):
-            numbers = _column_numbers(columns, n_features)
+            numbers = column_numbers(columns, n_features, "PerFeature")
             named += np.bincount(numbers, minlength=n_features)
             assigned.append((numbers, resolve(corruption)))
         if (named > 1).any():
@@ -131,11 +145,11 @@ class PerFeature(Corruption):
         ]
         return _block_diagonal(parts, X.shape[1])
 
-    def sample(self, X: Any, rng: np.random.Generator) -> Any:
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
         sparse = sp.issparse(X)
         source = X.tocsc() if sparse else np.asarray(X, dtype=float)
         assigned = self._assigned(X.shape[1])
-        pieces = [corruption.sample(source[:, columns], rng) for columns, corruption in assigned]
+        pieces = [corruption.draw(source[:, columns], rng) for columns, corruption in assigned]
         order = np.argsort(np.concatenate([columns for columns, _ in assigned]))
         if all(sp.issparse(piece) for piece in pieces):
             return sp.csr_matrix(sp.hstack(pieces, format="csc")[:, order])
@@ -157,40 +171,9 @@ def _pairs(parts: Any) -> list[tuple[Any, Any]]:
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise ValueError(
-                f"PerFeature takes a list of pairs, [(columns, corruption), ...]; got {_shown(pair)} as one of them"
+                f"PerFeature takes a list of pairs, [(columns, corruption), ...]; got {shortened(pair)} as one of them"
             )
     return pairs
-
-
-def _column_numbers(columns: Any, n_features: int) -> Array:
-    """Which columns a list of numbers, a mask or a slice stands for; ValueError where it is none of them."""
-    try:
-        numbers = np.arange(n_features)[columns] if isinstance(columns, slice) else np.asarray(columns)
-    except (TypeError, ValueError):  # a slice between names, a ragged list
-        numbers = np.empty(())
-    if numbers.shape == (0,):
-        return numbers.astype(np.intp)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "biu":
-        raise ValueError(
-            f"PerFeature: columns {_shown(columns)} must be a list of column numbers ([3] for one column), "
-            "a mask or a slice"
-        )
-    if numbers.dtype == bool:
-        if len(numbers) != n_features:
-            raise ValueError(
-                f"PerFeature: a mask of {len(numbers)} entries for {n_features} columns of X; give one per column"
-            )
-        return np.flatnonzero(numbers)
-    outside = (numbers < 0) | (numbers >= n_features)
-    if outside.any():
-        raise ValueError(f"PerFeature: column {numbers[outside][0]} is outside the {n_features} columns of X")
-    return numbers.astype(np.intp)
-
-
-def _shown(value: Any) -> str:
-    """A value in one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 BY_NAME: dict[str, type[Corruption]] = {
@@ -217,6 +200,5 @@ def resolve(corruption: Corruption | str | None) -> Corruption:
     if isinstance(corruption, str) and corruption in BY_NAME:
         return BY_NAME[corruption]()
     raise ValueError(
-        f"corruption={corruption!r} is not known; give one of {', '.join(BY_NAME)}, a corruption object, "
-        "or None for the plain model"
+        f"corruption={corruption!r} is not known; give one of {', '.join(BY_NAME)}, an object or None "
     )
