@@ -85,7 +85,7 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         shared_lambda: bool = False,
         fit_intercept: bool = True,
         max_iter: int = 1000,
-        tol: float = 1e-11,
+        tol: float = 1e-4,
         warm_start: bool = False,
         missing: str | None = None,
         class_weight: Any = None,

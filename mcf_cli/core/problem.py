@@ -32,7 +32,7 @@ from mcf_cli.core.solvers import chosen_solver
 from mcf_cli.core.solvers.lbfgs import lbfgs
 from mcf_cli.core.solvers.least_squares import QuadraticSystem
 from mcf_cli.core.solvers.leave_one_out import leave_one_out
-from mcf_cli.core.solvers.newton import newton
+from mcf_cli.core.solvers.newton import correlations, newton
 from mcf_cli.core.solvers.normal_equations import brought_near
 
 _LARGEST = (
@@ -125,6 +125,7 @@ class Problem:
         self._fits: set[Any] = set()  # the domains that X is known to lie in
         self._systems: dict[Any, QuadraticSystem] = {}
         self._class_sums: tuple[Array, Array] | None = None  # of X by class, and the weight of each class
+        self._correlated: list[Array | None] = []
         self._nears: dict[bytes, tuple[Problem, Array]] = {}
 
     def subset(self, rows: Array) -> Problem:
@@ -173,7 +174,7 @@ class Problem:
             if start is not None and objective.value(start.coef.T, start.intercept) < objective.value(W, b):
                 W, b = start.coef.T, start.intercept
             if chosen_solver(method, self.loss_name, objective.has_hessian) == "newton":
-                outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol)
+                outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol, self._correlations)
             else:
                 moments = second_moments(self.X, corruption, self.weights)
                 outcome = lbfgs(objective, W, b, self.fit_intercept, moments, max_iter, tol)
@@ -219,7 +220,7 @@ class Problem:
         """The loss; every form of the logistic loss is the plain one when nothing is corrupted."""
         families = [family for _, family in corruption.split(self.X.shape[1])]
         if self.loss_name == "logistic" and all(isinstance(family, Identity) for family in families):
-            return SharedJensen(self.n_classes) if self.n_classes > 2 else PairwiseJensen(self.n_classes)
+            return SharedJensen(self.n_classes, plain=True) if self.n_classes > 2 else PairwiseJensen(self.n_classes)
         return make_loss(self.loss_name, self.n_classes, **self.options)
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
@@ -246,6 +247,12 @@ class Problem:
         ]
         means = self._class_means(corruption) if loss.uses_class_means else None
         return Objective(loss, batches, l2, means, self.X.shape[1], self._limit(families))
+
+    def _correlations(self) -> Array | None:
+        """Those of the features, made once."""
+        if not self._correlated:
+            self._correlated.append(correlations(self.X, self.weights))
+        return self._correlated[0]
 
     def _lifted(self) -> sp.csr_matrix:
         """X with a column for each (class, feature), y D + d: a row's entries stand in those of its class."""
@@ -291,6 +298,7 @@ class Problem:
             near = self if X is self.X else copy(self)
             if near is not self:
                 near.X, near.codes, near.lifted_codes = X, CodeBook(), CodeBook()
+                near._correlated = []
                 near._designs, near._fits, near._nears = {}, set(), {key: (near, np.zeros(len(among)))}
                 near._class_sums = None
             self._nears[key] = near, reference

@@ -163,12 +163,12 @@ def test_a_step_cut_off_at_its_reach_keeps_its_promise(reach):
     point = np.vstack([W, b])
     model = _Model(objective, point, True).differentiated()
     hessian, gradient = model.hessian, model.gradient
-    step, promised = model.step(1e-8, reach)
+    step, promised, *_ = model.step(1e-8, reach)
     bent = np.vstack(hessian.product(step[:-1], step[-1]))
     assert model.length(step) <= reach * (1 + 1e-9)
     assert promised == pytest.approx(-np.vdot(gradient, step) - 0.5 * np.vdot(step, bent), rel=1e-9)
     model.hessian = hessian
-    _, shorter = model.step(1e-8, 0.7 * reach)
+    shorter = model.step(1e-8, 0.7 * reach).promise
     assert 0.0 < shorter <= promised * (1 + 1e-12)
 
 

@@ -23,6 +23,13 @@ class Minimand:
         """The objective is finite at W."""
         return self.limit is None or bool((self.loss.widest(W) < self.limit).all())
 
+    @property
+    def flat_rows(self) -> slice:
+        """The rows of weights, with the biases below them, where a shift of all classes changes no loss."""
+        if self.shape[1] == 1:
+            return slice(0, 0)
+        return slice(None) if self.loss.shifts else slice(-1, None)
+
     def loss_gradient(self, W: Array, b: Array) -> tuple[float, Array, Array]:
         """Value, gradient in W (D x C) and gradient in b (C)."""
         raise NotImplementedError
@@ -139,6 +146,15 @@ class Hessian:
         if self.l2:
             total += (2.0 * self.l2) * V
         return total, total_b
+
+    def alone(self) -> Array:
+        """The part of the diagonal that couples no two weights: l2, and the second derivatives of log-MGFs."""
+        total = None
+        for block in self.blocks:
+            share = self.loss.squares_from_margins(block.bend, block.batch.block.label)
+            total = _added(total, share, block.batch.block.columns, self._diagonal.shape)
+        assert total is not None
+        return self.loss.unlift_squares(total) + 2.0 * self.l2
 
     def diagonal(self) -> tuple[Array, Array]:
         """An estimate of its diagonal, never below zero."""

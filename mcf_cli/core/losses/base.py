@@ -30,6 +30,7 @@ class Loss(ABC):
     grouped = True  # needs blocks that hold a single class
     entrywise = False  # needs rows with weights of their own
     uses_class_means = False  # has a term that is linear in the class means
+    shifts = True  # a shift of all classes' weights changes nothing; of all biases it never does
 
     def __init__(self, n_classes: int):
         self.n_classes = n_classes

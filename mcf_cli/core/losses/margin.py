@@ -139,6 +139,10 @@ class SharedJensen(SoftmaxLoss):
     grouped = False
     uses_class_means = True
 
+    def __init__(self, n_classes: int, plain: bool = False):
+        super().__init__(n_classes)
+        self.shifts = plain
+
     def margins(self, W: Array, y: int | None) -> Array:
         return W
 

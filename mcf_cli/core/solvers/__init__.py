@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg as la
 
 from mcf_cli.core.corruptions.base import Array
+from mcf_cli.core.design.objective import Minimand
 
 # What each solver needs; "auto" takes the first whose needs are met.
 NEEDS = {
@@ -50,6 +51,7 @@ def chosen_solver(method: str, loss: str, second_derivatives: bool) -> str:
 
 
 ROUNDING = 1e-13  # of the objective: what its values cannot tell
+_ROOM = 1 << 22  # numbers that residuals may take
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,40 @@ class Outcome:
     converged: bool
     message: str
     value: float  # the objective there
+
+
+class Residuals:
+    """Residuals of earlier iterations of conjugate gradients, kept where there is room for them.
+
+    In exact arithmetic a new one is orthogonal to them. Rounding grows so fast that without their help two ways to sum
+    the same rows end in different places.
+    """
+
+    def __init__(self, size: int, most: int):
+        room = (most, size) if size * most <= _ROOM else (0, size)
+        self.n, self._residuals, self._images = 0, np.empty(room), np.empty(room)
+
+    def add(self, residual: Array, z: Array, rz: float) -> None:
+        """Keep a residual with its preconditioned image z and their product."""
+        if self.n < len(self._residuals) and rz > 0.0:
+            np.divide(residual.ravel(), rz, out=self._residuals[self.n])
+            self._images[self.n] = z.ravel()
+            self.n += 1
+
+    def clear(self, residual: Array) -> None:
+        """Take out of a residual what lies along earlier ones."""
+        flat = residual.reshape(-1)
+        flat -= (self._images[: self.n] @ flat) @ self._residuals[: self.n]
+
+
+def negligible_gain(objective: Minimand, value: float, tol: float) -> float:
+    """What a whole step may promise at the end of a fit, never below rounding."""
+    return max(5.0 * (tol * objective.loss.scale(value)) ** 2, ROUNDING * abs(value))
+
+
+def promised(promise: float, value: float) -> str:
+    """The message of a fit that has ended."""
+    return f"a step promises {promise / max(abs(value), 1e-300):.0e} of the objective"
 
 
 Inverse = Callable[[Array], Array]  # of a matrix, or what comes near it

@@ -10,7 +10,7 @@ import numpy as np
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.design.objective import Minimand
 from mcf_cli.core.kernels.threads import one_blas_thread
-from mcf_cli.core.solvers import ROUNDING, Outcome
+from mcf_cli.core.solvers import Outcome, Residuals, negligible_gain, promised
 
 _MEMORY = 10  # pairs of steps and changes of the gradient
 _NUDGE = 1e-7  # how far scores move for a difference of gradients, and how precise the difference is
@@ -42,19 +42,11 @@ def lbfgs(
                 direction = proof.step
             if proof.holds:
                 search.move(direction)
-                message = (
-                    f"a step promises {proof.promise / max(abs(search.value), 1e-300):.0e} of the objective"
-                )
-                return search.outcome(n_iter, True, message)
+                return search.outcome(n_iter, True, promised(proof.promise, search.value))
             hoped = 0.1 * promise
         if not search.move(direction) and not search.forgets():
             return search.outcome(n_iter, False, "no step lowers the objective further")
     return search.outcome(max_iter, False, "the limit of iterations was reached")
-
-
-def negligible_gain(objective: Minimand, value: float, tol: float) -> float:
-    """What a whole step may promise at the end: ten times what a single weight may, and nothing below rounding."""
-    return max(5.0 * (tol * objective.loss.scale(value)) ** 2, ROUNDING * abs(value))
 
 
 class _Proof(NamedTuple):
@@ -152,6 +144,7 @@ class _Search:
         step, residual = np.zeros_like(self.gradient), -self.gradient
         z = self.solved(residual)
         direction, rz = z.copy(), float(np.vdot(residual, z))
+        past = Residuals(residual.size, most)
         first, gained, before, size = rz, 0.0, 0.0, rz
         for n in range(1, most + 1):
             image = self._product(direction)
@@ -160,7 +153,9 @@ class _Search:
                 return _Proof(rz == 0.0, step if n > 1 else z, max(gained, rz), n)
             rate = rz / bend
             step += rate * direction
+            past.add(residual, z, rz)
             residual -= rate * image
+            past.clear(residual)
             gained += 0.5 * rate * rz
             z = self.solved(residual)
             rz, previous = float(np.vdot(residual, z)), rz

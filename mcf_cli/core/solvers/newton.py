@@ -2,77 +2,132 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg as la
+import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.design.objective import Hessian, Objective
 from mcf_cli.core.kernels.threads import one_blas_thread
-from mcf_cli.core.solvers import ROUNDING, Outcome
+from mcf_cli.core.solvers import ROUNDING, Outcome, Residuals, negligible_gain, promised
 
 _HALVINGS = 60  # of a step that leaves the domain
+_DOUBT = 0.02, 0.3  # the error of a model of which nothing, and of which the worst, is known
+_SLOW = 20  # iterations of a step after which correlations of features are worth their price
+_FEW_FEATURES = 1500  # with more, a factor of their correlations costs more than it saves
+_ROWS_A_FEATURE = 8  # of a sample that tells correlations well enough
+_MANY_ROWS = 1000  # with fewer, a fit takes no time worth saving
 
 
 @one_blas_thread()
 def newton(
-    objective: Objective, W: Array, b: Array, fit_intercept: bool, max_iter: int, tol: float
+    objective: Objective,
+    W: Array,
+    b: Array,
+    fit_intercept: bool,
+    max_iter: int,
+    tol: float,
+    correlation: Callable[[], Array | None] = lambda: None,
 ) -> Outcome:
     """Minimise the objective from (W, b) by truncated Newton steps.
 
-    Each step solves for its direction by conjugate gradients, preconditioned by the diagonal and only as
-    precisely as pays, with products from the table of the gradient.
+    Each step solves for its direction by conjugate gradients with products from the table of the gradient. They end
+    where as many iterations again would add less than the last step's promise was wrong by: far from the minimum the
+    model is not worth a precise answer, near it nothing less ends the fit. The preconditioner is the diagonal, and
+    where that takes many iterations the diagonal with the features' `correlation`.
 
-    The rule that ends it is that of every solver, and what `tol` means everywhere: no weight, changed alone, could
-    lower the objective by more than tol^2 / 2 times the square of the loss's scale (`Loss.scale`: for a logistic loss
-    1 nat, for the exponential loss the objective itself). It bounds the gradient in weights scaled by
-    1 / sqrt(curvature).
+    The rule that ends it is that of every solver, and what `tol` means everywhere: a whole step promises no more than
+    5 tol^2 times the square of the loss's scale (`Loss.scale`: for a logistic loss 1 nat, for the exponential loss the
+    objective itself). That step is still taken.
     """
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
+    centre(point, objective.flat_rows)
     model = _Model(objective, point, fit_intercept).differentiated()
-    reach, first = np.inf, model.decrement
+    reach, doubt, R = np.inf, _DOUBT[1], None
     for n_iter in range(max_iter):
-        if model.steepest <= tol * objective.loss.scale(model.value):
-            return Outcome(point[:-1], point[-1], n_iter, True, f"gradient below {tol:g}", model.value)
-        step, expected = model.step(min(0.25, (model.decrement / first) ** 0.25), reach)
-        rounding = expected <= ROUNDING * abs(model.value)
-        share, moved = _shortened(objective, point, step, model, rounding)
+        negligible = negligible_gain(objective, model.value, tol)
+        step = model.step(doubt, reach, negligible, R)
+        if R is None and step.products > _SLOW:
+            R, correlation = correlation(), lambda: None
+        share, moved = _shortened(objective, point, step, model)
+        ended = step.whole and step.promise <= negligible
         if moved is None:
-            message = "no step lowers the objective further"
-            return Outcome(point[:-1], point[-1], n_iter, rounding, message, model.value)
-        length = model.length(step)
-        quality = (model.value - moved.value) / expected
+            message = promised(step.promise, model.value) if ended else "no step lowers the objective further"
+            return Outcome(point[:-1], point[-1], n_iter, ended, message, model.value)
+        point += share * step.change
+        if ended:
+            message = promised(step.promise, moved.value)
+            return Outcome(point[:-1], point[-1], n_iter + 1, True, message, moved.value)
+        length, quality = model.length(step.change), (model.value - moved.value) / step.promise
         if share < 1.0 or quality < 0.25:
             reach = 0.5 * length if share == 1.0 else share * length
         elif quality > 0.75:
             reach = max(reach, 3.0 * length)
-        point += share * step
-        model = moved
-    converged = model.steepest <= tol * objective.loss.scale(model.value)
-    message = f"gradient below {tol:g}" if converged else "the limit of iterations was reached"
-    return Outcome(point[:-1], point[-1], max_iter, converged, message, model.value)
+        doubt = float(np.clip(abs(1.0 - quality), *_DOUBT))
+        model = moved.differentiated()
+    message = "the limit of iterations was reached"
+    return Outcome(point[:-1], point[-1], max_iter, False, message, model.value)
+
+
+def correlations(X: Any, weights: Array) -> Array | None:
+    """Of features and a bias, without their means taken off: (D + 1) x (D + 1), from a sample of rows.
+
+    None where there are too many features, or too few rows.
+    """
+    N, D = X.shape
+    if D > _FEW_FEATURES or N < max(D, _MANY_ROWS):
+        return None
+    rows = np.arange(0, N, max(1, N // (_ROWS_A_FEATURE * D)))
+    sample = X[rows].toarray() if sp.issparse(X) else X[rows]
+    sample = np.hstack([sample, np.ones((len(rows), 1))])
+    sample *= np.sqrt(weights[rows])[:, None]
+    R = sample.T @ sample
+    norm = np.sqrt(np.diagonal(R))
+    unit = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0.0)
+    R *= unit
+    R *= unit[:, None]
+    return R
+
+
+def centre(change: Array, rows: slice) -> None:
+    """Take the mean over classes off some rows of weights: there a shift of all classes changes no loss."""
+    change[rows] -= change[rows].mean(axis=1, keepdims=True)
+
+
+class _Step(NamedTuple):
+    """A change of the weights with the decrease it promises, and what it took."""
+
+    change: Array
+    promise: float
+    whole: bool  # neither its length nor a flat direction cut it off
+    products: int
 
 
 def _shortened(
-    objective: Objective, point: Array, step: Array, model: _Model, rounding: bool
+    objective: Objective, point: Array, step: _Step, model: _Model
 ) -> tuple[float, _Model | None]:
     """The share of the step that lowers the objective enough, and the model there; None when none does.
 
     Where the step promises less than the value's rounding error, the gradient has to fall instead.
     """
-    slope, share, value = float(np.vdot(model.gradient, step)), 1.0, model.value
+    change, rounding = step.change, step.promise <= ROUNDING * abs(model.value)
+    slope, share, value = float(np.vdot(model.gradient, change)), 1.0, model.value
     for _ in range(_HALVINGS):  # no more: a step that is no number would never get inside
-        if objective.inside(point[:-1] + share * step[:-1]):
+        if objective.inside(point[:-1] + share * change[:-1]):
             break
         share *= 0.5
     for _ in range(1 if rounding else 40):
-        trial = _Model(objective, point + share * step, model.fit_intercept)
+        trial = _Model(objective, point + share * change, model.fit_intercept)
         if rounding:
             better = trial.differentiated().steepest < model.steepest
         else:
             better = trial.value <= value + 1e-4 * share * slope
         if better:
-            return share, trial.differentiated()
+            return share, trial
         excess = trial.value - value - share * slope
         share *= min(0.5, max(0.1, -0.5 * share * slope / excess)) if excess > 0.0 else 0.5
     return 0.0, None
@@ -86,7 +141,7 @@ class _Model:
     hessian: Hessian | None = None
 
     def __init__(self, objective: Objective, point: Array, fit_intercept: bool):
-        self.fit_intercept = fit_intercept
+        self.fit_intercept, self.flat_rows = fit_intercept, objective.flat_rows
         self.value, self._derivatives = objective.expand(point[:-1], point[-1])
 
     def differentiated(self) -> _Model:
@@ -102,11 +157,6 @@ class _Model:
     def _stacked(self, of_W: Array, of_b: Array) -> Array:
         return np.vstack([of_W, of_b if self.fit_intercept else np.zeros_like(of_b)])
 
-    @cached_property
-    def decrement(self) -> float:
-        """The squared gradient in scaled weights: twice what a step could gain were the features independent."""
-        return float(np.vdot(self.gradient, self.gradient / self.diagonal))
-
     @property
     def steepest(self) -> float:
         return float(np.sqrt(np.max(self.gradient**2 / self.diagonal, initial=0.0)))
@@ -114,38 +164,76 @@ class _Model:
     def length(self, step: Array) -> float:
         return float(np.sqrt(np.vdot(step, self.diagonal * step)))
 
-    def step(self, precision: float, reach: float, most: int = 250) -> tuple[Array, float]:
-        """A minimiser of the model within `reach`, up to a relative residual, and the decrease it promises.
+    def step(
+        self,
+        doubt: float,
+        reach: float,
+        negligible: float = 0.0,
+        correlation: Array | None = None,
+        most: int = 250,
+    ) -> _Step:
+        """A minimiser of the model within `reach`, precise up to the `doubt` in the model.
 
-        Far from the minimum it stops where another iteration would add little to the decrease so far, and anywhere
+        A step that promises next to nothing ends the fit. So one that seems `negligible` goes on until the residual is
+        3% of the gradient: beside a flat valley the first iterations have not seen the valley. It stops anywhere
         where the objective is flat to rounding: a shift of all biases, say, must not become a step of 1e16.
         """
         assert self.hessian is not None
         hessian, self.hessian = self.hessian, None  # the next model needs the room
+        precondition = self._preconditioner(hessian, correlation)
         step, residual = np.zeros_like(self.gradient), -self.gradient
-        z = residual / self.diagonal
+        z = precondition(residual)
         direction, rz = z.copy(), float(np.vdot(residual, z))
-        stop, gained, size = precision**2 * rz, 0.0, rz  # size: the direction's squared length
+        past = Residuals(residual.size, most)
+        first, gained, size = rz, 0.0, self.length(z) ** 2  # size: the direction's squared length
         for n in range(1, most + 1):
             image = self._stacked(*hessian.product(direction[:-1], direction[-1]))
             bend = float(np.vdot(direction, image))
             if bend <= 1e-14 * size:
-                return (step if n > 1 else z), max(gained, rz)
+                return _Step(step if n > 1 else z, max(gained, rz), rz <= 0.01 * first, n)
             rate = rz / bend
             if np.isfinite(reach) and (beyond := self._share_within(step, direction, reach)) < rate:
                 step += beyond * direction
-                return step, gained + beyond * rz - 0.5 * beyond**2 * bend
+                return _Step(step, gained + beyond * rz - 0.5 * beyond**2 * bend, False, n)
             step += rate * direction
+            past.add(residual, z, rz)
             residual -= rate * image
+            past.clear(residual)
             gained += (gain := 0.5 * rate * rz)
-            np.divide(residual, self.diagonal, out=z)
+            z = precondition(residual)
             rz, previous = float(np.vdot(residual, z)), rz
-            if rz <= stop or (precision > 0.01 and n * gain < 0.3 * gained):
+            small = 0.03 if gained <= negligible else doubt
+            if rz <= small**2 * first or (n * gain < doubt * gained and gained > negligible):
                 break
             direction *= rz / previous
             direction += z
-            size = rz + (rz / previous) ** 2 * size
-        return step, gained
+            size = self.length(direction) ** 2
+        return _Step(step, gained, True, n)
+
+    def _preconditioner(self, hessian: Hessian, correlation: Array | None) -> Callable[[Array], Array]:
+        """What stands for the inverse of the second derivative, without shifts of all classes that change nothing.
+
+        With correlations R: in weights scaled to a unit diagonal, R but for the share of the diagonal that each
+        weight has alone, which its corruption and l2 make. One factor serves all classes.
+        """
+        root = np.sqrt(self.diagonal)
+        inverse: Callable[[Array], Array] = lambda scaled: scaled  # noqa: E731
+        if correlation is not None:
+            alone = self._stacked(hessian.alone(), np.zeros(root.shape[1]))
+            share = np.sqrt(np.clip(1.0 - alone / self.diagonal, 0.0, 1.0).mean(axis=1))
+            M = share[:, None] * correlation * share
+            M[np.diag_indices_from(M)] = 1.001  # a sample may show dependence that is not there
+            factor = la.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+            inverse = lambda scaled: la.cho_solve(factor, scaled, check_finite=False)  # noqa: E731
+
+        def precondition(residual: Array) -> Array:
+            z = residual.copy()
+            centre(z, self.flat_rows)
+            z = inverse(z / root) / root
+            centre(z, self.flat_rows)
+            return z
+
+        return precondition
 
     def _share_within(self, step: Array, direction: Array, reach: float) -> float:
         """How far along the direction the step stays within reach."""
