@@ -220,7 +220,11 @@ class Problem:
         """The loss; every form of the logistic loss is the plain one when nothing is corrupted."""
         families = [family for _, family in corruption.split(self.X.shape[1])]
         if self.loss_name == "logistic" and all(isinstance(family, Identity) for family in families):
-            return SharedJensen(self.n_classes, plain=True) if self.n_classes > 2 else PairwiseJensen(self.n_classes)
+            return (
+                SharedJensen(self.n_classes, plain=True)
+                if self.n_classes > 2
+                else PairwiseJensen(self.n_classes)
+            )
         return make_loss(self.loss_name, self.n_classes, **self.options)
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:

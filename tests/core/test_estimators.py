@@ -49,18 +49,7 @@ CHECKED += [
 # Poisson, bit-swap and multinomial corruption are for counts, bits and one-hot codes; these checks feed real numbers.
 
 
-def explained(estimator) -> dict[str, str]:
-    """The one exception: the variational bound is not jointly convex in weights and lambda."""
-    if getattr(estimator, "surrogate", "") != "variational":
-        return {}
-    reason = "two ways to the same minimum of a non-convex bound agree to 1e-6, the check asks for 1e-7"
-    return {
-        "check_sample_weight_equivalence_on_dense_data": reason,
-        "check_sample_weight_equivalence_on_sparse_data": reason,
-    }
-
-
-@parametrize_with_checks(CHECKED, expected_failed_checks=explained)
+@parametrize_with_checks(CHECKED)
 def test_scikit_learn_compliance(estimator, check):
     check(estimator)
 

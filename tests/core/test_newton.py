@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mcf_cli import Blankout, Multinomial, Poisson
 from mcf_cli.core.problem import Problem
-from mcf_cli.core.solvers.newton import _Model
+from mcf_cli.core.solvers.newton import _Model, correlations, newton
 from scipy import sparse
 
 from tests.core.cases import BY_NAME, CASES, LABELS
@@ -181,3 +181,35 @@ def test_a_fit_that_is_cut_short_is_close_to_the_whole_one():
     assert not cut.converged
     np.testing.assert_allclose(cut.coef, whole.coef, atol=1e-3)
     np.testing.assert_allclose(cut.intercept, whole.intercept, atol=1e-3)
+
+
+@pytest.mark.parametrize("corruption", [None, Blankout(0.3)], ids=["plain", "blankout"])
+def test_symbols_of_several_classes_end_at_the_minimum_in_few_steps(corruption):
+    """Rare symbols and shifts of all classes make flat valleys, which a step that stops early never leaves."""
+    random = np.random.default_rng(2)
+    share = random.dirichlet([5.0] * 4 + [0.05] * 4, size=12)
+    X = np.hstack([np.eye(8)[random.choice(8, size=1500, p=p)] for p in share])
+    y = (X @ random.normal(size=(96, 3)) + random.gumbel(size=(1500, 3))).argmax(axis=1)
+    problem = Problem(sparse.csr_matrix(X), y)
+    default = problem.solve(corruption, 1e-6, tol=1e-4)
+    best = problem.solve(corruption, 1e-6, tol=1e-9)
+    assert default.converged and default.n_iter < 40
+    assert default.objective == pytest.approx(best.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_correlated_features_change_the_way_and_not_the_end(loss):
+    random = np.random.default_rng(4)
+    X = random.normal(size=(1200, 4)) @ random.normal(size=(4, 40)) + 0.05 * random.normal(size=(1200, 40))
+    y = (X[:, :3] + random.gumbel(size=(1200, 3))).argmax(axis=1)
+    problem = Problem(X, y, loss=loss)
+    objective = problem._objective(problem._checked(Blankout(0.1)), 1e-4)
+    start = np.zeros(objective.shape), np.zeros(3)
+    with_them = newton(objective, *start, True, 100, 1e-6, problem._correlations)
+    without = newton(objective, *start, True, 100, 1e-6)
+    R = correlations(X, problem.weights)
+    np.testing.assert_allclose(
+        R[:-1, :-1], X.T @ X / np.outer(*[np.sqrt((X * X).sum(axis=0))] * 2), atol=1e-12
+    )
+    assert with_them.converged and without.converged
+    assert with_them.value == pytest.approx(without.value, rel=1e-9)

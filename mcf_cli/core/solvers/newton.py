@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,7 +78,7 @@ def correlations(X: Any, weights: Array) -> Array | None:
     None where there are too many features, or too few rows.
     """
     N, D = X.shape
-    if D > _FEW_FEATURES or N < max(D, _MANY_ROWS):
+    if D > _FEW_FEATURES or max(D, _MANY_ROWS) > N:
         return None
     rows = np.arange(0, N, max(1, N // (_ROWS_A_FEATURE * D)))
     sample = X[rows].toarray() if sp.issparse(X) else X[rows]
@@ -107,9 +106,7 @@ class _Step(NamedTuple):
     products: int
 
 
-def _shortened(
-    objective: Objective, point: Array, step: _Step, model: _Model
-) -> tuple[float, _Model | None]:
+def _shortened(objective: Objective, point: Array, step: _Step, model: _Model) -> tuple[float, _Model | None]:
     """The share of the step that lowers the objective enough, and the model there; None when none does.
 
     Where the step promises less than the value's rounding error, the gradient has to fall instead.
