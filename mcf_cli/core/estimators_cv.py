@@ -283,7 +283,7 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
         shared_lambda: bool = False,
         fit_intercept: bool = True,
         max_iter: int = 1000,
-        tol: float = 1e-11,
+        tol: float = 1e-4,
         random_state: Any = None,
     ):
         self.loss = loss

@@ -76,6 +76,13 @@ class LinearModel(LinearRows, BaseEstimator):
                 f"{type(self).__name__}: objective {self.objective_:.6g} after {self.n_iter_} iterations "
                 f"({self.message_})\n"
             )
+        if not solution.bounded:
+            warnings.warn(
+                "the classes can be told apart without error (they are separable) and l2 = 0: the objective falls as "
+                f"the weights grow, here up to {np.abs(self.coef_).max():.2g}, and has no minimum. Use l2 > 0",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         if not self.converged_:
             raised = "l2" if getattr(self, "loss", "quadratic") == "quadratic" else "max_iter, tol or l2"
             warnings.warn(

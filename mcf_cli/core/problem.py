@@ -57,6 +57,7 @@ class Solution:
     converged: bool
     message: str
     labels: Array | None = None  # the class codes of the scores, where some classes were left out
+    bounded: bool = True  # False: twice the weights would be better still, so that no weights are the best
 
     def decision(self, X: Any) -> Array:
         """w.x + b: N values for two classes or one target, else N x K."""
@@ -168,20 +169,39 @@ class Problem:
         if self.loss_name == "quadratic":
             method = chosen_solver(method, self.loss_name, second_derivatives=True)
             outcome = self._system(corruption).solve(corruption, _checked_l2(l2), method)
-        else:
-            objective = self._objective(corruption, l2)
-            W, b = np.zeros(objective.shape), np.zeros(objective.shape[1])
-            if start is not None and objective.value(start.coef.T, start.intercept) < objective.value(W, b):
+            how = outcome.value, outcome.n_iter, outcome.converged, outcome.message
+            return Solution(outcome.W.T, outcome.b, *how, self.labels)
+        return self._minimised(corruption, self._objective(corruption, l2), start, max_iter, tol, method)
+
+    def _minimised(
+        self,
+        corruption: Corruption,
+        objective: Objective,
+        start: Solution | None,
+        max_iter: int,
+        tol: float,
+        method: str,
+    ) -> Solution:
+        """By Newton's method or L-BFGS, from the start or from zero."""
+        W, b, beside = np.zeros(objective.shape), np.zeros(objective.shape[1]), ""
+        if start is not None:
+            if objective.value(start.coef.T, start.intercept) < objective.value(W, b):
                 W, b = start.coef.T, start.intercept
-            if chosen_solver(method, self.loss_name, objective.has_hessian) == "newton":
-                outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol, self._correlations)
             else:
-                moments = second_moments(self.X, corruption, self.weights)
-                outcome = lbfgs(objective, W, b, self.fit_intercept, moments, max_iter, tol)
-            if self.n_classes > 2:  # a shift of all biases changes nothing
-                outcome = replace(outcome, b=outcome.b - outcome.b.mean())
-        how = outcome.value, outcome.n_iter, outcome.converged, outcome.message
-        return Solution(outcome.W.T, outcome.b, *how, self.labels)
+                beside = "; from zero, because the start given was worse"
+        if chosen_solver(method, self.loss_name, objective.has_hessian) == "newton":
+            outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol, self._correlations)
+        else:
+            moments = second_moments(self.X, corruption, self.weights)
+            outcome = lbfgs(objective, W, b, self.fit_intercept, moments, max_iter, tol)
+        W, b = outcome.W, outcome.b
+        bounded = bool(objective.l2) or not objective.value(2.0 * W, 2.0 * b) < outcome.value
+        if not bounded:
+            beside += "; larger weights are always better, so that there is no minimum: use l2 > 0"
+        if self.n_classes > 2:  # a shift of all biases changes nothing
+            b = b - b.mean()
+        how = outcome.value, outcome.n_iter, outcome.converged, outcome.message + beside
+        return Solution(W.T, b, *how, self.labels, bounded)
 
     def loss_gradient(
         self, corruption: Corruption | str | None, l2: float, coef: Array, intercept: Array

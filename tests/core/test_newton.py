@@ -108,6 +108,8 @@ def test_a_loss_without_minimum_ends_all_the_same():
         solution = Problem(X, np.array([0, 0, 1, 1])).solve(corruption, 0.0, tol=1e-6)
         assert solution.converged
         assert np.isfinite(solution.coef).all()
+        assert not solution.bounded
+        assert Problem(X, np.array([0, 0, 1, 1])).solve(corruption, 0.01, tol=1e-6).bounded
 
 
 def test_an_exponential_loss_that_many_classes_make_tiny_is_minimised_all_the_same():
@@ -152,6 +154,7 @@ def test_a_start_that_is_worse_than_none_is_left():
     far = replace(alone, coef=30.0 * random.normal(size=alone.coef.shape))
     led_astray = problem.solve(Blankout(q=0.3), 1e-2, start=far)
     assert led_astray.n_iter == alone.n_iter
+    assert "start" in led_astray.message and "start" not in alone.message
     near = problem.solve(Blankout(q=0.3), 1e-2, start=alone)
     assert near.n_iter < alone.n_iter
 
@@ -208,8 +211,7 @@ def test_correlated_features_change_the_way_and_not_the_end(loss):
     with_them = newton(objective, *start, True, 100, 1e-6, problem._correlations)
     without = newton(objective, *start, True, 100, 1e-6)
     R = correlations(X, problem.weights)
-    np.testing.assert_allclose(
-        R[:-1, :-1], X.T @ X / np.outer(*[np.sqrt((X * X).sum(axis=0))] * 2), atol=1e-12
-    )
+    norms = np.sqrt((X * X).sum(axis=0))
+    np.testing.assert_allclose(R[:-1, :-1], X.T @ X / np.outer(norms, norms), atol=0.2)  # from a sample
     assert with_them.converged and without.converged
     assert with_them.value == pytest.approx(without.value, rel=1e-9)

@@ -138,3 +138,16 @@ def test_a_regression_beyond_repair_warns():
         warnings.simplefilter("always")
         model.fit(X, [0.0, 1.0, 5.0])
     assert model.converged_ != any(issubclass(one.category, ConvergenceWarning) for one in caught)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_separable_rows_without_a_penalty_warn_that_there_is_no_minimum(loss):
+    X, y = counts(60, 10, 2)
+    separable = np.column_stack([X, 2.0 * y - 1.0])
+    with pytest.warns(ConvergenceWarning, match="separable.*Use l2 > 0"):
+        model = MCFClassifier(loss=loss, corruption=None).fit(separable, y)
+    assert model.score(separable, y) == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MCFClassifier(loss=loss, corruption=None, l2=1e-3).fit(separable, y)
+        MCFClassifier(loss=loss, corruption=None).fit(X, np.random.default_rng(1).integers(2, size=60))
