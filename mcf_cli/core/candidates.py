@@ -18,7 +18,8 @@ from sklearn.base import clone
 from sklearn.metrics import get_scorer
 
 from mcf_cli.core.corruptions.base import Array, Corruption, column_sums
-from mcf_cli.core.corruptions.elementwise import BitSwap, Dropout
+from mcf_cli.core.corruptions.bounded import BitSwap
+from mcf_cli.core.corruptions.elementwise import Dropout
 from mcf_cli.core.corruptions.multinomial import Multinomial
 from mcf_cli.core.corruptions.per_feature import BY_NAME, resolve
 from mcf_cli.core.problem import Problem, Solution, codes_of

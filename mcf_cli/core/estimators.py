@@ -12,11 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.corruptions.rates import has_missing
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.losses import TWO_CLASS_SURROGATES
 from mcf_cli.core.missing import conditional_probabilities, learnt, of_quadratic_loss
 from mcf_cli.core.model import LinearModel, class_weights
-from mcf_cli.core.prediction import has_missing, marginal_probabilities, plain_probabilities
+from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities
 from mcf_cli.core.problem import Problem, Solution, codes_of
 
 

@@ -25,7 +25,8 @@ from scipy.stats import qmc
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mcf_cli.core.corruptions.base import Array, Corruption
-from mcf_cli.core.prediction import has_missing, mean_sigmoid, plain_probabilities, without_missing
+from mcf_cli.core.corruptions.rates import has_missing
+from mcf_cli.core.prediction import mean_sigmoid, plain_probabilities, without_missing
 from mcf_cli.core.problem import Problem
 
 WAYS = ("deleted", "mean", "conditional")

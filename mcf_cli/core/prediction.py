@@ -22,6 +22,7 @@ from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.characteristic import has_characteristic
 from mcf_cli.core.corruptions.elementwise import Coded, Gaussian, Identity
 from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.corruptions.rates import has_missing, missing_by_column
 from mcf_cli.core.design.blocks import Block, Design
 from mcf_cli.core.design.coding import CodeBook
 from mcf_cli.core.kernels.dispatch import canonical
@@ -285,12 +286,6 @@ class Preparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def has_missing(X: Any) -> bool:
-    """Whether any value is NaN."""
-    values = X.data if sp.issparse(X) else X
-    return bool(np.isnan(np.min(values, initial=0.0)))  # which makes no copy of the table
-
-
 def without_missing(X: Any) -> Any:
     """The same rows with 0 for NaN."""
     if not has_missing(X):
@@ -300,15 +295,6 @@ def without_missing(X: Any) -> Any:
     X = type(X)((np.nan_to_num(X.data, nan=0.0), X.indices, X.indptr), shape=X.shape, copy=True)
     X.eliminate_zeros()
     return X
-
-
-def missing_by_column(X: Any) -> Array:
-    """How many values of each column are NaN."""
-    if not has_missing(X):
-        return np.zeros(X.shape[1])
-    if sp.issparse(X):
-        return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]).astype(float)
-    return np.isnan(X).sum(axis=0).astype(float)
 
 
 class _Sizes:

@@ -25,7 +25,8 @@ from mcf_cli.baselines.explicit import Explicit
 from mcf_cli.baselines.fdrop import Fdrop
 from mcf_cli.baselines.linear import Hinge, Penalised
 from mcf_cli.core.corruptions import BY_NAME
-from mcf_cli.core.prediction import Preparation, has_missing
+from mcf_cli.core.corruptions.rates import has_missing, missing_rates
+from mcf_cli.core.prediction import Preparation
 from mcf_cli.core.problem import Problem, Solution, codes_of
 from mcf_cli.core.selection import Learner, fits_along
 from mcf_cli.datasets.dataset import Dataset, RowsOnDisk, fingerprint, row_pieces
@@ -276,13 +277,8 @@ def applied(step: Preparation, params: Params, dataset: Dataset, rows: np.ndarra
     ready = X.mapped(step.transform) if isinstance(X, RowsOnDisk) else step.transform(X)
     dataset = replace(dataset, X=ready, sha256=sha256)
     if params["method"].get("q") == OBSERVED:
-        params = {**params, "method": {**params["method"], "q": observed_rates(step, len(rows))}}
+        params = {**params, "method": {**params["method"], "q": missing_rates(step.missing_, len(rows))}}
     return params, dataset
-
-
-def observed_rates(step: Preparation, n_rows: int) -> np.ndarray:
-    """The q of each column: how often it is missing. Of a column that never occurs, just below 1."""
-    return np.minimum(step.missing_, n_rows / (n_rows + 1))
 
 
 def column_sizes(X: Any) -> np.ndarray:

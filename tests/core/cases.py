@@ -91,6 +91,17 @@ def in_blocks(*blocks: tuple[list[int], np.ndarray]) -> Callable[[np.ndarray], r
     return lambda x: [ref.multinomial(columns, x[columns], confusion) for columns, confusion in blocks]
 
 
+def empty_blocks_law(x: np.ndarray) -> ref.Law:
+    """A block of zeros, and the only symbol of its block, stay as they are."""
+    law = [ref.unchanged(5, x[5])]
+    for columns in ([0, 1, 2], [3, 4]):
+        if x[columns].any():
+            law.append(ref.multinomial(columns, x[columns], ref.uniform_confusion(len(columns), 0.25)))
+        else:
+            law += [ref.unchanged(d, 0.0) for d in columns]
+    return law
+
+
 def in_groups(*groups: tuple[list[int], float], unbiased: bool = False) -> Callable[[np.ndarray], ref.Law]:
     """The law of a row whose groups are lost together; columns in no group stay."""
 
@@ -216,6 +227,13 @@ CASES = [
         Multinomial(q=0.25, blocks=[[0, 1, 2], [3, 4]]),
         UNEVEN,
         in_blocks(([0, 1, 2], ref.uniform_confusion(3, 0.25)), ([3, 4], ref.uniform_confusion(2, 0.25))),
+        True,
+    ),
+    Case(
+        "multinomial-sizes-and-empty-blocks",
+        Multinomial(q=0.25, blocks=[3, 2, 1]),
+        np.where(np.arange(6)[:, None] == [1, 1, 1, 4, 4, 3], 0.0, np.column_stack([UNEVEN, np.ones(6)])),
+        empty_blocks_law,
         True,
     ),
     Case("thinning-per-feature", Thinning(QS), COUNTS, each(ref.thinning, QS), True),

@@ -102,6 +102,43 @@ def test_nothing_of_size_d_by_d_is_made_where_rows_are_few():
         )
 
 
+# -- rates learnt from data ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_rates_are_those_that_took_the_features_away(container):
+    """A target whose features were deleted at known rates gives these rates back, within five standard errors."""
+    rng, q = np.random.default_rng(0), np.array([0.0, 0.2, 0.5, 0.9])
+    present = rng.random((20_000, 4)) < [0.9, 0.5, 0.3, 0.8]
+    source, target = present[:10_000].astype(float), Dropout(q).sample(present[10_000:].astype(float), 1)
+    found = Dropout.estimate(container(source), container(target)).q
+    np.testing.assert_allclose(found, q, atol=0.05)
+    composed = Dropout.estimate(container(source), container(target), base=0.5).q
+    np.testing.assert_allclose(1 - composed, 0.5 * (1 - found), rtol=1e-12)
+    missing = np.where(target == 0, np.nan, target)
+    observed = Dropout.from_missing(container(missing)).q
+    np.testing.assert_allclose(observed, (target == 0).mean(axis=0), rtol=1e-12)
+
+
+def test_rates_of_what_is_never_seen_stay_below_one_and_are_smoothed():
+    seen, gone = np.ones((4, 1)), np.zeros((4, 1))
+    assert Dropout.estimate(seen, gone, pseudo_counts=0.0).q[0] == 0.8
+    assert 0.5 < Dropout.estimate(seen, gone, pseudo_counts=2.0).q[0] < 0.9
+    assert Dropout.estimate(gone, gone).q[0] == Dropout.estimate(gone, seen).q[0] == 0.0
+    assert Dropout.from_missing(np.full((4, 1), np.nan)).q[0] == 0.8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((np.ones((2, 3)), np.ones((2, 4))), "3 columns and target 4"),
+        ((np.ones((2, 3)), np.ones((2, 3)), -1.0), "pseudo_counts"),
+        ((np.ones((2, 3)), np.ones((2, 3)), 1.0, 1.0), "base must lie in"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Dropout.estimate(*arguments)
+
+
 # -- what stays in an interval ------------------------------------------------------------------------------
 @pytest.mark.parametrize("t", [1e-9, 1e-3, 0.0999, 0.1001, 1.0, 30.0])
 def test_uniform_noise_is_right_for_small_and_large_arguments(t):

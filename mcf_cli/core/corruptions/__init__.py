@@ -1,9 +1,8 @@
 """The corruptions: one class each, by name in `BY_NAME`."""
 
 from mcf_cli.core.corruptions.base import Corruption
-from mcf_cli.core.corruptions.bounded import Thinning, Uniform
+from mcf_cli.core.corruptions.bounded import BitSwap, Thinning, Uniform
 from mcf_cli.core.corruptions.elementwise import (
-    BitSwap,
     Blankout,
     Dropout,
     Gaussian,

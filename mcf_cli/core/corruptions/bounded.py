@@ -1,4 +1,4 @@
-"""Corruptions whose values stay in an interval: counts that lose units, and uniform noise.
+"""Corruptions whose values stay in an interval: flipped bits, counts that lose units, and uniform noise.
 
 A corruption on [a, b] whose MGF is not known is bounded by one that is here: with mean m, Hoeffding's lemma says
 kappa(t) <= t m + t^2 (b-a)^2 / 8, which is the log-MGF of `Gaussian(sigma=(b - a) / 2)` about m. A model trained with
@@ -13,10 +13,68 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Jet, Moments
-from mcf_cli.core.corruptions.elementwise import Linear, check_counts, two_points
+from mcf_cli.core.corruptions.elementwise import Linear, check_counts, first_column, two_points
 from mcf_cli.core.kernels.dispatch import canonical
 
 _SMALL = 0.1  # below, differences of large terms are replaced by their series
+
+
+class BitSwap(Linear):
+    """A bit is flipped with probability q: kappa(t) = log((1-q) e^{tx} + q e^{t(1-x)}), for x in {0, 1}.
+
+    Parameters
+    ----------
+    q : the probability of a flip in [0, 1), one number or one per feature
+
+    Examples
+    --------
+    >>> from mcf_cli import BitSwap
+    >>> BitSwap(q=0.25).mean([0.0, 1.0]), BitSwap(q=0.25).variance([0.0, 1.0])
+    (array([0.25, 0.75]), array([0.1875, 0.1875]))
+    >>> import numpy as np
+    >>> BitSwap(q=0.25).sample([[0.0, 0.0, 1.0, 1.0]], np.random.default_rng(0))
+    array([[0., 0., 0., 0.]])
+    """
+
+    acts_on_zeros = True
+    _per_feature = ("q",)
+
+    def __init__(self, q: Any = 0.1):
+        self.q = q
+
+    def _q(self) -> Any:
+        return self._parameter("q", 0.0, 1.0)
+
+    def moments(self) -> Moments:
+        q = self._q()
+        return Moments(offset=q, scale=1.0 - 2.0 * q, v0=q * (1.0 - q))
+
+    def check_data(self, X: Any, columns: Array | None = None) -> None:
+        values = X.data if sp.issparse(X) else X
+        if not np.isin(values, (0.0, 1.0)).all():
+            column = first_column(X, lambda v: (v != 0) & (v != 1), columns)
+            raise ValueError(
+                f"BitSwap corruption needs 0/1 data, but column {column} of X holds another value; "
+                "binarise it (for example X > 0) or use another corruption"
+            )
+
+    def _log_odds(self) -> tuple[Any, Any]:
+        with np.errstate(divide="ignore"):
+            return np.log(self._q()), np.log1p(-np.asarray(self._q()))
+
+    def at_zero(self, t: Array) -> Jet:
+        log_q, log_p = self._log_odds()
+        return two_points(t, log_p, log_q)
+
+    def per_unit(self, t: Array) -> Jet:
+        log_q, log_p = self._log_odds()
+        stays, leaves = two_points(t, log_q, log_p), two_points(t, log_p, log_q)
+        return stays[0] - leaves[0], stays[1] - leaves[1], stays[2] - leaves[2]
+
+    def draw(self, X: Any, rng: np.random.Generator) -> Any:
+        dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        flipped = np.where(rng.random(dense.shape) < self._q(), 1.0 - dense, dense)
+        return sp.csr_matrix(flipped) if sp.issparse(X) else flipped
 
 
 class Thinning(Linear):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Pairs, Pullback
-from mcf_cli.core.corruptions.bounded import Thinning, Uniform
-from mcf_cli.core.corruptions.elementwise import BitSwap, Coded, Gaussian, Identity, Laplace, Linear, Poisson
+from mcf_cli.core.corruptions.bounded import BitSwap, Thinning, Uniform
+from mcf_cli.core.corruptions.elementwise import Coded, Gaussian, Identity, Laplace, Linear, Poisson
 from mcf_cli.core.corruptions.groups import Grouped
 from mcf_cli.core.corruptions.multinomial import Multinomial
 

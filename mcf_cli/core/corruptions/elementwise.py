@@ -1,4 +1,4 @@
-"""The corruptions of single features: the paper's Tables 1 and 2, and bit swap.
+"""The corruptions of single features: the paper's Tables 1 and 2.
 
 Each gives the mean and variance (quadratic loss), the log moment-generating function and its derivative
 (exponential and logistic loss), a sampler (explicit corruption) and what data and weights it is valid for.
@@ -26,6 +26,7 @@ from mcf_cli.core.corruptions.base import (
     Pullback,
     guarded_exp,
 )
+from mcf_cli.core.corruptions.rates import adaptation_rates, missing_by_column, missing_rates, table_of
 from mcf_cli.core.kernels.dispatch import blankout_sums, blankout_table, canonical, softplus_sigmoid
 
 
@@ -216,6 +217,52 @@ class Dropout(Coded):
     def survivor(self, q: Any) -> Any:
         return np.ones_like(q) if np.ndim(q) else 1.0
 
+    @classmethod
+    def from_missing(cls, X: Any) -> Dropout:
+        """Dropout at the rate that each feature is missing in X.
+
+        Parameters
+        ----------
+        X : rows, dense or sparse, with NaN where a value is missing
+
+        Returns
+        -------
+        the corruption; q of a column that is missing in all N rows is N / (N + 1)
+
+        Examples
+        --------
+        >>> from mcf_cli import Dropout
+        >>> Dropout.from_missing([[1.0, 2.0], [float("nan"), 3.0]])
+        Dropout(q=array([0.5, 0. ]))
+        """
+        X = table_of(X)
+        return cls(q=missing_rates(missing_by_column(X) / X.shape[0], X.shape[0]))
+
+    @classmethod
+    def estimate(cls, source: Any, target: Any, pseudo_counts: float = 1.0, base: Any = 0.0) -> Dropout:
+        """Dropout that turns the features of one sample into those of another: q_d = max(0, 1 - zeta_d / eta_d).
+
+        eta_d and zeta_d are the shares of source and target rows in which feature d is not 0. A model trained on the
+        source with this corruption expects a feature as often as the target has it.
+
+        Parameters
+        ----------
+        source, target : rows to train on and rows like those to predict; no labels are needed
+        pseudo_counts : rows that both samples are taken to have seen besides, at their common rate
+        base : a further loss q_0 of every feature, composed as 1 - (1 - q_d)(1 - q_0)
+
+        Returns
+        -------
+        the corruption, one q per feature
+
+        Examples
+        --------
+        >>> from mcf_cli import Dropout
+        >>> Dropout.estimate([[1.0, 2.0], [1.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], pseudo_counts=0.0)
+        Dropout(q=array([0.5, 0. ]))
+        """
+        return cls(q=adaptation_rates(source, target, pseudo_counts, base))
+
 
 class Gaussian(Linear):
     """x~ = x + N(0, sigma^2): kappa(t) = t x + sigma^2 t^2 / 2. With the quadratic loss it is ridge regression.
@@ -351,64 +398,6 @@ class Poisson(Linear):
         return copy
 
 
-class BitSwap(Linear):
-    """A bit is flipped with probability q: kappa(t) = log((1-q) e^{tx} + q e^{t(1-x)}), for x in {0, 1}.
-
-    Parameters
-    ----------
-    q : the probability of a flip in [0, 1), one number or one per feature
-
-    Examples
-    --------
-    >>> from mcf_cli import BitSwap
-    >>> BitSwap(q=0.25).mean([0.0, 1.0]), BitSwap(q=0.25).variance([0.0, 1.0])
-    (array([0.25, 0.75]), array([0.1875, 0.1875]))
-    >>> import numpy as np
-    >>> BitSwap(q=0.25).sample([[0.0, 0.0, 1.0, 1.0]], np.random.default_rng(0))
-    array([[0., 0., 0., 0.]])
-    """
-
-    acts_on_zeros = True
-    _per_feature = ("q",)
-
-    def __init__(self, q: Any = 0.1):
-        self.q = q
-
-    def _q(self) -> Any:
-        return self._parameter("q", 0.0, 1.0)
-
-    def moments(self) -> Moments:
-        q = self._q()
-        return Moments(offset=q, scale=1.0 - 2.0 * q, v0=q * (1.0 - q))
-
-    def check_data(self, X: Any, columns: Array | None = None) -> None:
-        values = X.data if sp.issparse(X) else X
-        if not np.isin(values, (0.0, 1.0)).all():
-            column = _first_column(X, lambda v: (v != 0) & (v != 1), columns)
-            raise ValueError(
-                f"BitSwap corruption needs 0/1 data, but column {column} of X holds another value; "
-                "binarise it (for example X > 0) or use another corruption"
-            )
-
-    def _log_odds(self) -> tuple[Any, Any]:
-        with np.errstate(divide="ignore"):
-            return np.log(self._q()), np.log1p(-np.asarray(self._q()))
-
-    def at_zero(self, t: Array) -> Jet:
-        log_q, log_p = self._log_odds()
-        return two_points(t, log_p, log_q)
-
-    def per_unit(self, t: Array) -> Jet:
-        log_q, log_p = self._log_odds()
-        stays, leaves = two_points(t, log_q, log_p), two_points(t, log_p, log_q)
-        return stays[0] - leaves[0], stays[1] - leaves[1], stays[2] - leaves[2]
-
-    def draw(self, X: Any, rng: np.random.Generator) -> Any:
-        dense = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
-        flipped = np.where(rng.random(dense.shape) < self._q(), 1.0 - dense, dense)
-        return sp.csr_matrix(flipped) if sp.issparse(X) else flipped
-
-
 def two_points(t: Array, log_zero: Any, log_one: Any) -> Jet:
     """log(e^log_zero + e^{log_one + t}), the log-MGF of a bit, and its two derivatives."""
     slope = expit(t + log_one - log_zero)
@@ -418,14 +407,14 @@ def two_points(t: Array, log_zero: Any, log_one: Any) -> Jet:
 def check_counts(X: Any, columns: Array | None, name: str) -> None:
     """ValueError where X holds a value below 0."""
     if (X.data if sp.issparse(X) else X).min(initial=0.0) < 0:
-        column = _first_column(X, lambda v: v < 0, columns)
+        column = first_column(X, lambda v: v < 0, columns)
         raise ValueError(
             f"Negative values in data, in column {column} of X: {name} corruption needs counts; "
             "shift or drop that column, or use Blankout or Gaussian"
         )
 
 
-def _first_column(X: Any, bad: Callable[[Array], Array], columns: Array | None) -> int:
+def first_column(X: Any, bad: Callable[[Array], Array], columns: Array | None) -> int:
     if sp.issparse(X):
         X = X.tocsr()
         local = int(X.indices[np.flatnonzero(bad(X.data))[0]])

@@ -56,12 +56,14 @@ class Multinomial(Linear):
     """A one-hot block is read as another symbol: p(same) = 1 - q, the rest shared evenly, or a confusion matrix.
 
     kappa(t) = log sum_k p_k e^{t_k} over the block, with p the row of the symbol that x holds.
-    Elementwise results carry a block's kappa on its hot column: the sum over features is what counts.
+    Elementwise results carry a block's kappa on its hot column: the sum over features is what counts. A block of zeros
+    (an unknown or a dropped category of `OneHotEncoder`) holds no symbol, is never misread and stays as it is.
 
     Parameters
     ----------
     q : the probability of a misread symbol in [0, 1)
-    blocks : the number of symbols per block (consecutive columns), or a list of column groups
+    blocks : the number of symbols per block (consecutive columns), a list with the number of each block ([3, 2]), or
+        a list of column groups
     confusion : symbols held x symbols read, each row a distribution; replaces q
 
     Examples
@@ -100,6 +102,9 @@ class Multinomial(Linear):
                 )
             return [np.arange(n_features).reshape(-1, size)]
         groups = [np.asarray(group, dtype=int) for group in self.blocks]
+        if all(group.ndim == 0 for group in groups):  # the sizes of consecutive blocks
+            ends = np.cumsum(groups)
+            groups = [np.arange(end - size, end) for size, end in zip(groups, ends, strict=True)]
         if not np.array_equal(np.sort(np.concatenate(groups)), np.arange(n_features)):
             raise ValueError(f"Multinomial: blocks must hold each of the {n_features} columns exactly once")
         sizes = sorted({len(group) for group in groups})
@@ -120,7 +125,8 @@ class Multinomial(Linear):
                 if len(q) != n_features:
                     raise ValueError(f"Multinomial: q has {len(q)} entries for {n_features} features")
                 q = q[group][:, :, None]
-            p = np.where(np.eye(size, dtype=bool), 1.0 - q, q / max(size - 1, 1))
+            # A symbol that is alone in its block cannot be taken for another.
+            p = np.where(np.eye(size, dtype=bool), 1.0 - q, q / (size - 1)) if size > 1 else np.ones((1, 1))
         with np.errstate(divide="ignore"):
             return np.broadcast_to(np.log(p), (len(group), size, size))
 
@@ -129,7 +135,7 @@ class Multinomial(Linear):
             for block in group:
                 held = X[:, block]
                 held = held.toarray() if sp.issparse(held) else held
-                bad = ((held != 0) & (held != 1)).any(axis=1) | (held.sum(axis=1) != 1)
+                bad = ((held != 0) & (held != 1)).any(axis=1) | (held.sum(axis=1) > 1)
                 if bad.any():
                     first = block[0] if columns is None else columns[block[0]]
                     raise ValueError(
@@ -213,7 +219,7 @@ class Multinomial(Linear):
     def draw(self, X: Any, rng: np.random.Generator) -> Any:
         X = X if sp.issparse(X) else np.asarray(X, dtype=float)
         N, D = X.shape
-        columns = []  # that hold a one, N x blocks
+        columns, filled = [], []  # N x blocks: the column that holds a one, and whether there is any
         for group in self._groups(D):
             block, symbol = (index.ravel() for index in np.indices(group.shape))
             held = X @ sp.csr_matrix((symbol, (group.ravel(), block)), (D, len(group)))
@@ -221,8 +227,10 @@ class Multinomial(Linear):
             p = np.exp(self._log_confusion(D, group)[np.arange(len(group)), held])
             read = (rng.random(held.shape)[:, :, None] > p.cumsum(axis=2)[:, :, :-1]).sum(axis=2)
             columns.append(group[np.arange(len(group)), read])
-        ones = np.hstack(columns)
-        ends = np.arange(N + 1) * ones.shape[1]
-        copy = sp.csr_matrix((np.ones(ones.size), ones.ravel(), ends), (N, D))
+            count = X @ sp.csr_matrix((np.ones(group.size), (group.ravel(), block)), (D, len(group)))
+            filled.append((count.toarray() if sp.issparse(count) else count) > 0)
+        held, ones = np.hstack(filled), np.hstack(columns)
+        ends = np.append(0, np.cumsum(held.sum(axis=1)))
+        copy = sp.csr_matrix((np.ones(ends[-1]), ones[held], ends), (N, D))
         copy.sort_indices()
         return copy if sp.issparse(X) else copy.toarray()

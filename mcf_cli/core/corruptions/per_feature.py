@@ -10,10 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Moments
-from mcf_cli.core.corruptions.bounded import Thinning, Uniform
+from mcf_cli.core.corruptions.bounded import BitSwap, Thinning, Uniform
 from mcf_cli.core.corruptions.columns import ColumnNames, column_numbers, shortened
 from mcf_cli.core.corruptions.elementwise import (
-    BitSwap,
     Blankout,
     Dropout,
     Gaussian,
