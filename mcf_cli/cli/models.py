@@ -46,9 +46,20 @@ from mcf_cli.files import write_text
     type=click.Choice(["train", "all"]),
     help="Rows of the saved model; with all the errors still come from held-out rows.  [default: train]",
 )
+@click.option(
+    "--missing",
+    type=click.Choice(["deleted", "mean", "conditional"]),
+    help="What missing cells are in rows to predict.  [default: deleted]",
+)
 @run_options
 def train_command(
-    options: RunOptions, loss: str | None, corruption: str | None, q: object, l2: object, final: str | None
+    options: RunOptions,
+    loss: str | None,
+    corruption: str | None,
+    q: object,
+    l2: object,
+    final: str | None,
+    missing: str | None,
 ) -> None:
     """Fit one model, print its errors, write model.npz, metrics.json and config.yaml beside each other.
 
@@ -58,7 +69,8 @@ def train_command(
     """
     if options.task == "regression" and options.config is None:
         loss = loss or "quadratic"
-    flags, method = {"select.q": q, "select.l2": l2, "final": final}, {"loss": loss, "corruption": corruption}
+    flags = {"select.q": q, "select.l2": l2, "final": final, "missing": missing}
+    method = {"loss": loss, "corruption": corruption}
     losses, corruptions = ((word,) if word else () for word in method.values())
     train_model(Request("train", ("split",), flags, losses, corruptions, method=method), options)
 
@@ -114,6 +126,7 @@ def _further(metrics: dict[str, Any]) -> list[str]:
         said.append(
             f"missing values, counted as deleted: {missing['train']:,} in the training rows, "
             f"{missing['test']:,} in the test rows"
+            + ("" if metrics["missing_as"] == "deleted" else f" (there as {metrics['missing_as']})")
         )
     if not metrics["converged"]:
         said.append("the fit did not converge: raise fit.max_iter, fit.tol (--set) or l2")
@@ -142,6 +155,11 @@ def _further(metrics: dict[str, Any]) -> list[str]:
     help="How svmlight columns count; default: from 0 where a column 0 occurs, else from 1.",
 )
 @click.option("--ignore-extra", is_flag=True, help="Leave out columns that the model does not know.")
+@click.option(
+    "--missing",
+    type=click.Choice(["deleted", "mean", "conditional"]),
+    help="What missing cells are: deleted, or what the model was trained for.",
+)
 def predict_command(
     model_path: Path,
     data: str,
@@ -149,13 +167,16 @@ def predict_command(
     probabilities: bool,
     zero_based: bool | None,
     ignore_extra: bool,
+    missing: str | None,
 ) -> None:
     """Predictions as CSV: row, prediction, and on request the probability of each class.
 
     Columns with names are matched by name, in any order; a label column is compared with the predictions. Scaling
-    that the model was trained with is applied, and missing cells count as deleted.
+    that the model was trained with is applied. Missing cells count as deleted, unless the model was trained with
+    --missing mean or conditional.
     """
     from mcf_cli.experiments.train import (
+        choose_missing,
         compared,
         compared_numbers,
         load_model,
@@ -167,6 +188,7 @@ def predict_command(
     if out is not None:
         refuse_own_input("--out", out, data, model_path)
     model = load_model(model_path)
+    choose_missing(model, missing)
     with opened_rows(data, model, zero_based, ignore_extra) as (X, labels, notices):
         for notice in notices:
             click.echo(notice, err=True)

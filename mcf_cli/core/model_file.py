@@ -60,7 +60,7 @@ def save_model_file(
     }
     if step is not None:
         fitted = {name: _plain(getattr(step, name), arrays) for name in _PREPARATION}
-        header["prepare"] = {"scale": step.scale, **fitted}
+        header["prepare"] = {"scale": step.scale, "missing": step.missing, **fitted}
     if getattr(model, "conditioning_", None) is not None:
         header["conditioning"] = {
             name: _plain(getattr(model.conditioning_, name), arrays) for name in _CONDITIONING
@@ -152,7 +152,7 @@ def _refuse_newer(path: str | os.PathLike[str], header: dict[str, Any]) -> None:
 
 def _prepared(facts: dict[str, Any], arrays: dict[str, np.ndarray], model: Any) -> Pipeline:
     """The model behind its preparation, which is the one that sees the names of the raw columns."""
-    step = Preparation(facts["scale"])
+    step = Preparation(facts["scale"], facts.get("missing", "deleted"))
     step.n_features_in_ = model.n_features_in_
     if hasattr(model, "feature_names_in_"):
         step.feature_names_in_ = model.feature_names_in_

@@ -224,6 +224,7 @@ class Preparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     scale : "standard" (mean 0, standard deviation 1), "max" (largest absolute value 1) or "none"
+    missing : "deleted", or "kept" for a model that takes NaN itself
 
     Attributes
     ----------
@@ -239,8 +240,9 @@ class Preparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [ 1.,  0.]]), array([0. , 0.5]))
     """
 
-    def __init__(self, scale: str = "none"):
+    def __init__(self, scale: str = "none", missing: str = "deleted"):
         self.scale = scale
+        self.missing = missing
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the size of each column and how often it is missing."""
@@ -265,16 +267,17 @@ class Preparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """The rows as a model takes them."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        scaled = self._scaled(self._checked(X, reset=False))
+        return scaled if self.missing == "kept" else without_missing(scaled)
+
+    def _scaled(self, X: Any) -> Any:
         if self.divisor_ is None:
-            return without_missing(X)
+            return X
         if not sp.issparse(X):
-            return without_missing((X if self.centre_ is None else X - self.centre_) / self.divisor_)
+            return (X if self.centre_ is None else X - self.centre_) / self.divisor_
         if self.centre_ is not None:  # learnt from dense rows: what is not stored is 0, and 0 is not the mean
-            return self.transform(X.toarray())
-        return without_missing(
-            type(X)((X.data / self.divisor_[X.indices], X.indices, X.indptr), shape=X.shape)
-        )
+            return self._scaled(X.toarray())
+        return type(X)((X.data / self.divisor_[X.indices], X.indices, X.indptr), shape=X.shape)
 
     def _checked(self, X: Any, reset: bool) -> Any:
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}

@@ -297,6 +297,9 @@ class Config(Strict):
     final: Literal["train", "all"] | None = Field(
         None, description="the rows that the model of `mcf train` is fitted to in the end; default: train"
     )
+    missing: Literal["deleted", "mean", "conditional"] | None = Field(
+        None, description="what the model of `mcf train` predicts with for missing cells; default: deleted"
+    )
     repeats: Annotated[Count, Field(le=10_000)] = 1
     profiles: dict[Profile, dict[str, Any]] = Field(
         default_factory=dict, description="what each profile overrides"

@@ -23,10 +23,11 @@ from sklearn.pipeline import Pipeline
 
 from mcf_cli import datasets
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
+from mcf_cli.core.missing import conditioning_of
 from mcf_cli.core.model_file import NewerModelError, load, save_model_file
 from mcf_cli.core.prediction import without_missing
 from mcf_cli.datasets import userfile
-from mcf_cli.datasets.dataset import Dataset, Examples, by_pieces, missing_cells, row_pieces
+from mcf_cli.datasets.dataset import Dataset, Examples, RowsOnDisk, by_pieces, missing_cells, row_pieces
 from mcf_cli.datasets.formats.cells import plain_number
 from mcf_cli.datasets.splits import train_test
 from mcf_cli.datasets.userfile import file_format
@@ -126,7 +127,8 @@ def final_model(outcome: RunOutcome) -> tuple[Pipeline, Dataset, dict[str, Any]]
     dataset = data_of(trial.data)
     train, test = train_test(dataset, trial.params["evaluation"], draw_of(trial.params))
     rows = {"train": train, "test": test}
-    model = fitted(trial, dataset, train, row["l2"])
+    missing = outcome.plan.config.missing
+    model = fitted(trial, dataset, train, row["l2"], missing)
     metrics = {
         **{
             f"{name}_{what}": value
@@ -142,10 +144,11 @@ def final_model(outcome: RunOutcome) -> tuple[Pipeline, Dataset, dict[str, Any]]
         "converged": bool(model[-1].converged_),
         **_about_data(dataset, rows),
         "scale": model[0].scale,
+        "missing_as": missing or "deleted",
         "fitted_to": outcome.plan.config.final or "train",
     }
     if metrics["fitted_to"] == "all":
-        model = fitted(trial, dataset, np.arange(len(dataset.y)), row["l2"])
+        model = fitted(trial, dataset, np.arange(len(dataset.y)), row["l2"], missing)
         metrics["converged"] = metrics["converged"] and bool(model[-1].converged_)
     return model, dataset, metrics
 
@@ -179,8 +182,17 @@ def _over_repeats(outcome: RunOutcome, metric: str) -> dict[str, Any]:
     return {f"{metric}_over_repeats": spread}
 
 
-def fitted(trial: Trial, dataset: Dataset, rows: np.ndarray, l2: float) -> Pipeline:
-    """A preparation and a model, both of these rows; together they take the raw columns."""
+def fitted(
+    trial: Trial, dataset: Dataset, rows: np.ndarray, l2: float, missing: str | None = None
+) -> Pipeline:
+    """A preparation and a model, both of these rows; together they take the raw columns.
+
+    Their missing cells count as deleted; `missing` is what they are in rows to predict.
+    """
+    if missing not in (None, "deleted") and isinstance(dataset.X, RowsOnDisk):
+        raise McfError(
+            f"--missing {missing} needs rows that fit in memory: leave it out, or give fewer rows."
+        )
     params, ready = trial.params, dataset
     step = preparation(params, dataset, rows)
     if needs_preparation(params, dataset):
@@ -188,6 +200,9 @@ def fitted(trial: Trial, dataset: Dataset, rows: np.ndarray, l2: float) -> Pipel
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # among the metrics, which the command reads out
         model = fit_rows(make_model(params, dataset, l2), ready.X[rows], _labels(dataset, rows))
+    if missing not in (None, "deleted"):
+        step.missing, model.missing = "kept", missing
+        model.conditioning_ = conditioning_of(step.transform(dataset.X[rows]), missing)
     return Pipeline([("prepare", step), ("model", model)])
 
 
@@ -297,7 +312,7 @@ def rows_to_predict(
         nameless = data if examples.feature_names is None else "the model"
         notices.append(f"{nameless} names no columns: they are matched by their order.")
     if missing := userfile.missing_words(examples.X, examples.feature_names):
-        notices.append(f"{data} has {missing[0]}: they count as deleted, which is {_neutral(model)}.")
+        notices.append(f"{data} has {missing[0]}: {_missing_words(model)}.")
     if examples.assumed_one_based:
         notices.append(
             f"{data} holds no column 0: its columns are taken to count from 1. If they do not, say --zero-based."
@@ -321,6 +336,31 @@ def _in_columns(
             f"{f' ({absent[0]!r} is the first)' if absent else ''}, and it has {len(have):,}."
         )
     return X[:, [place[name] for name in want]]
+
+
+def choose_missing(model: Any, missing: str | None) -> None:
+    """Make a loaded model take missing cells in another way: as deleted, or the way that it was trained for."""
+    step, inner = _step(model), _inner(model)
+    if missing is None or missing == (inner.missing or "deleted"):
+        return
+    if missing != "deleted":
+        raise McfError(f"This model keeps no statistics for that: `mcf train --missing {missing}` makes one.")
+    inner.missing = "deleted"
+    if step is not None:
+        step.missing = "deleted"
+
+
+def _missing_words(model: Any) -> str:
+    """What missing cells are to the model."""
+    words = {
+        "mean": "the column's mean in training stands for them",
+        "conditional": "they are inferred from the other cells of their row",
+    }
+    return words.get(_inner(model).missing, f"they count as deleted, which is {_neutral(model)}")
+
+
+def _inner(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _neutral(model: Any) -> str:
@@ -354,7 +394,7 @@ def predictions_csv(model: Any, X: Any, probabilities: bool, first: int = 0) -> 
 
     Names stand above the line of row 0.
     """
-    X = X if _step(model) is not None else without_missing(X)
+    X = X if _step(model) is not None or _inner(model).missing else without_missing(X)
     predicted = _on_matched(model.predict, X)
     targets = {"prediction": predicted}
     if predicted.ndim == 2:  # a regressor with several targets

@@ -123,6 +123,31 @@ def test_missing_cells_count_as_deleted_which_is_said_with_their_number(folder, 
     assert "they count as deleted, which is the column's mean in training" in result.stderr
 
 
+def test_missing_cells_can_be_inferred_from_the_others_of_their_row(folder, tumours):
+    X, y, names = tumours
+    rows = X[LEFT_OUT:].copy()
+    rows[:, :15] = np.nan
+    write_csv(folder / "half.csv", rows, names)
+    write_csv(folder / "all.csv", X[:LEFT_OUT], names, y[:LEFT_OUT])
+    options = ["--dataset", "all.csv", "--corruption", "none", "--l2", "0.01", "--scale", "standard"]
+    done(mcf_in(folder, "train", *options, "--missing", "conditional", "--out", "inferred"))
+    path = next((folder / "inferred").rglob("model.npz"))
+    predict = ["predict", "--model", path, "--data", "half.csv"]
+    result = done(mcf_in(folder, *predict, "--probabilities"))
+    assert "inferred from the other cells of their row" in result.stderr
+    step, model = load(path)
+    np.testing.assert_array_equal(np.isnan(step.transform(rows)), np.isnan(rows))
+    whole = (X - step.centre_) / step.divisor_
+    filled = np.where(np.arange(30) < 15, 0.0, whole[LEFT_OUT:])
+    probabilities = [float(line.split(",")[2]) for line in result.stdout.splitlines()[1:]]
+    np.testing.assert_allclose(probabilities, model.predict_proba(step.transform(rows))[:, 0], atol=1e-12)
+    deleted = done(mcf_in(folder, *predict, "--missing", "deleted"))
+    assert answers(deleted.stdout) == model.predict(filled).tolist()
+    assert "they count as deleted" in deleted.stderr
+    refused = mcf_in(folder, *predict, "--missing", "mean")
+    assert refused.returncode == 2 and "mcf train --missing mean" in refused.stderr
+
+
 def test_a_model_without_names_matches_by_width_and_says_so(folder, mcf, tumours):
     """Models of version 1 that `mcf train` wrote hold no names."""
     X, y, names = tumours
