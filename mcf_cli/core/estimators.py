@@ -9,11 +9,13 @@ from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.corruptions.rates import has_missing
 from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.label_noise import settle_noise
 from mcf_cli.core.losses import TWO_CLASS_SURROGATES
 from mcf_cli.core.missing import conditional_probabilities, learnt, of_quadratic_loss
 from mcf_cli.core.model import LinearModel, class_weights
@@ -52,6 +54,10 @@ class MCFClassifier(ClassifierMixin, LinearModel):
     class_weight : a dict with a factor for the rows of each class, or "balanced", which gives all classes the same
         total weight
     verbose : True writes a line about each fit
+    label_noise : how wrong the labels are, for the logistic loss: the probability of a wrong label, a pair (rho+, rho-)
+        of flip rates for two classes (the second of `classes_` is +), a matrix P(seen | true) with classes in order, or
+        "estimate" (from cross-validated confusion). The loss is corrected so that its mean is that of the true labels;
+        needs l2 > 0
 
     Attributes
     ----------
@@ -60,6 +66,7 @@ class MCFClassifier(ClassifierMixin, LinearModel):
     objective_ : mean loss + l2 ||w||^2 at the solution
     n_iter_, converged_, message_ : how the solver ended
     n_features_in_, feature_names_in_ : the columns of X, and their names if it was a DataFrame
+    label_noise_ : P(seen | true), None without label_noise
     corruption_ : the corruption, with column numbers for names
 
     Notes
@@ -92,6 +99,7 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         missing: str | None = None,
         class_weight: Any = None,
         verbose: Any = False,
+        label_noise: Any = None,
     ):
         self.loss = loss
         self.corruption = corruption
@@ -106,13 +114,18 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         self.missing = missing
         self.class_weight = class_weight
         self.verbose = verbose
+        self.label_noise = label_noise
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows and labels.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, X_unlabeled: Any = None) -> Self:
+        """Fit to rows and labels, and to rows without labels if there are any.
 
         Parameters
         ----------
         X, y, sample_weight : rows (dense or sparse; sparse stays sparse), their labels and, if any, their weights
+        X_unlabeled : rows without labels, for two classes and surrogate "gaussian", "exact" or "quadratic". The
+            objective is then the mean plain loss of the labelled rows at their corrupted mean, plus the mean over all
+            rows, each unlabelled one of weight 1, of E[A(z~)] - A(E z~) with A(z) = log(1 + e^z): what corruption
+            adds to a row's loss does not depend on its label
 
         Returns
         -------
@@ -121,6 +134,8 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         X, y, sample_weight = self._checked_input(X, y, sample_weight)
         check_classification_targets(y)
         X, self.conditioning_ = learnt(X, self.missing)
+        if X_unlabeled is not None:
+            X_unlabeled = validate_data(self, X_unlabeled, accept_sparse="csr", dtype=np.float64, reset=False)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -142,7 +157,9 @@ class MCFClassifier(ClassifierMixin, LinearModel):
             sample_weight=sample_weight,
             n_classes=len(self.classes_),
             reusable=False,
+            unlabeled=X_unlabeled,
         )
+        self.label_noise_ = settle_noise(problem, self.label_noise, self.corruption_, self.l2)
         start = self._previous(X.shape[1]) if self.warm_start else None
         self._keep(problem.solve(self.corruption_, self.l2, start, self.max_iter, self.tol))
         if self.loss == "quadratic":

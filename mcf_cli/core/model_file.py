@@ -25,7 +25,7 @@ _MODELS = {"MCFClassifier": MCFClassifier, "MCFRegressor": MCFRegressor}
 _CORRUPTIONS: dict[str, type[Corruption]] = {cls.__name__: cls for cls in BY_NAME.values()} | {
     "PerFeature": PerFeature
 }
-_FITTED = ("coef_", "intercept_", "classes_")
+_FITTED = ("coef_", "intercept_", "classes_", "label_noise_")
 _NAMES = "feature_names_in_"
 _CONDITIONING = ("mean", "scale", "precision", "loadings")
 _PREPARATION = ("centre_", "divisor_", "missing_")
@@ -66,7 +66,7 @@ def save_model_file(
             name: _plain(getattr(model.conditioning_, name), arrays) for name in _CONDITIONING
         }
     for name in _FITTED:
-        if hasattr(model, name):
+        if getattr(model, name, None) is not None:
             arrays[name] = _storable(np.asarray(getattr(model, name)), name)
     if names is not None:
         arrays[_NAMES] = _storable(np.asarray(names), _NAMES)

@@ -21,12 +21,14 @@ import scipy.sparse as sp
 from mcf_cli.core.corruptions.base import Array, Corruption, column_sums
 from mcf_cli.core.corruptions.elementwise import Identity
 from mcf_cli.core.corruptions.per_feature import resolve
-from mcf_cli.core.design.blocks import Design, structure
+from mcf_cli.core.design.blocks import Block, Design, structure
 from mcf_cli.core.design.coding import CodeBook
 from mcf_cli.core.design.objective import Objective
 from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.label_noise import check_regularised, corrected_noise
 from mcf_cli.core.losses import make_loss
 from mcf_cli.core.losses.base import Batch, Loss
+from mcf_cli.core.losses.expected import Decomposed
 from mcf_cli.core.losses.margin import PairwiseJensen, SharedJensen
 from mcf_cli.core.solvers import chosen_solver
 from mcf_cli.core.solvers.lbfgs import lbfgs
@@ -80,6 +82,8 @@ class Problem:
     y holds class codes 0 .. K-1, or the targets of a regression (loss="quadratic", n_classes=0).
     """
 
+    regularised: Array | None = None  # the weights of rows in the regulariser, where some have no labels
+
     def __init__(
         self,
         X: Any,
@@ -94,30 +98,39 @@ class Problem:
         codes: CodeBook | None = None,
         reusable: bool = True,
         drop_absent: bool = False,
+        label_noise: Array | None = None,
+        unlabeled: Any = None,
     ):
         """reusable=False drops the coding once a fit has its design: less memory, no cheap subsets.
 
         drop_absent=True leaves out classes that no row has. A bias could drive their scores, and with them the
         exponential loss of all others, to zero; predictions keep the codes of y.
+
+        label_noise is P(seen | true) of the labels, K x K (see `label_noise`). Rows without labels take part in the
+        regulariser of a `Decomposed` loss.
         """
         self.X, self.y, self.sample_weight = _checked_data(X, y, sample_weight)
         if n_classes is None:
             n_classes = 0 if self.y.dtype.kind == "f" else int(self.y.max()) + 1
         self.labels, self.drop_absent = None, drop_absent
-        if drop_absent and n_classes:
+        if drop_absent and n_classes and label_noise is None:  # wrong labels may hide a class
             present, codes_of_present = np.unique(self.y, return_inverse=True)
             if len(present) < n_classes:
                 self.labels, self.y, n_classes = present, codes_of_present, len(present)
         if n_classes == 1 or (n_classes == 0 and loss != "quadratic"):
             raise ValueError(f"loss={loss!r} needs at least two classes in y, as integer codes 0, 1, ...")
-        self.n_classes = n_classes
+        self.n_classes, self.label_noise, self.unlabeled = n_classes, label_noise, unlabeled
         self.options: dict[str, Any] = {
             "surrogate": surrogate,
             "multiclass": multiclass,
             "shared_lambda": shared_lambda,
         }
         self.loss_name, self.fit_intercept = loss, fit_intercept
+        if label_noise is not None:
+            self.label_noise = corrected_noise(loss, label_noise, n_classes)
         self.weights = _shares(self.sample_weight)
+        if unlabeled is not None:
+            self._add_unlabeled(unlabeled)
         make_loss(loss, max(n_classes, 2), **self.options)
         self.codes = CodeBook() if codes is None else codes
         self.lifted_codes = CodeBook()
@@ -139,11 +152,13 @@ class Problem:
             fit_intercept=self.fit_intercept,
             sample_weight=self.sample_weight[rows],
             n_classes=self.n_classes,
-            codes=CodeBook(self.codes, rows),
+            codes=None if self.unlabeled is not None else CodeBook(self.codes, rows),
             drop_absent=self.drop_absent,
+            label_noise=self.label_noise,
+            unlabeled=self.unlabeled,
             **self.options,
         )
-        if part.n_classes == self.n_classes:
+        if part.n_classes == self.n_classes and self.unlabeled is None:
             part.lifted_codes = CodeBook(self.lifted_codes, rows)
         if self.labels is not None:
             part.labels = self.labels if part.labels is None else self.labels[part.labels]
@@ -162,6 +177,8 @@ class Problem:
 
         `method`: "newton" or "lbfgs"; "direct" or "cg" for the quadratic loss; or "auto"."""
         corruption = self._checked(corruption)
+        if self.label_noise is not None:
+            check_regularised(l2)
         near, reference = self._near(corruption)
         if near is not self:
             start = None if start is None else start.moved(reference)
@@ -192,7 +209,8 @@ class Problem:
         if chosen_solver(method, self.loss_name, objective.has_hessian) == "newton":
             outcome = newton(objective, W, b, self.fit_intercept, max_iter, tol, self._correlations)
         else:
-            moments = second_moments(self.X, corruption, self.weights)
+            weights = self.weights if self.regularised is None else self.regularised
+            moments = second_moments(self.X, corruption, weights)
             outcome = lbfgs(objective, W, b, self.fit_intercept, moments, max_iter, tol)
         W, b = outcome.W, outcome.b
         bounded = bool(objective.l2) or not objective.value(2.0 * W, 2.0 * b) < outcome.value
@@ -240,12 +258,16 @@ class Problem:
         """The loss; every form of the logistic loss is the plain one when nothing is corrupted."""
         families = [family for _, family in corruption.split(self.X.shape[1])]
         if self.loss_name == "logistic" and all(isinstance(family, Identity) for family in families):
-            return (
+            loss: Loss = (
                 SharedJensen(self.n_classes, plain=True)
                 if self.n_classes > 2
                 else PairwiseJensen(self.n_classes)
             )
-        return make_loss(self.loss_name, self.n_classes, **self.options)
+        else:
+            loss = make_loss(self.loss_name, self.n_classes, **self.options)
+            loss = loss if self.regularised is None else Decomposed(loss)
+        loss.unbounded = self.label_noise is not None
+        return loss
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
         _checked_l2(l2)
@@ -264,12 +286,8 @@ class Problem:
             self._designs[key] = Design(X, corruption, labels, loss.width, codes, loss.entrywise)
             if not self.reusable:
                 codes.forget()
-        targets = self._targets() if self.loss_name == "quadratic" else self.y
-        batches = [
-            Batch(block, self.weights[block.rows], targets[block.rows])
-            for block in self._designs[key].blocks(corruption)
-        ]
-        means = self._class_means(corruption) if loss.uses_class_means else None
+        batches = [self._batch(loss, block) for block in self._designs[key].blocks(corruption)]
+        means = self._class_means(corruption, loss)
         return Objective(loss, batches, l2, means, self.X.shape[1], self._limit(families))
 
     def _correlations(self) -> Array | None:
@@ -277,6 +295,29 @@ class Problem:
         if not self._correlated:
             self._correlated.append(correlations(self.X, self.weights))
         return self._correlated[0]
+
+    def _batch(self, loss: Loss, block: Block) -> Batch:
+        if isinstance(loss, Decomposed):
+            assert self.regularised is not None
+            weight = self.regularised[block.rows]
+            return Batch(block, weight, np.zeros(len(weight), dtype=int), self.weights[block.rows] - weight)
+        targets = self._targets() if self.loss_name == "quadratic" else self.y
+        return Batch(block, self.weights[block.rows], targets[block.rows])
+
+    def _add_unlabeled(self, unlabeled: Any) -> None:
+        """Rows below those with labels, whose own weight is 0; `regularised` has the weights of all of them."""
+        Decomposed(make_loss(self.loss_name, self.n_classes, **self.options))
+        rows = canonical(unlabeled)
+        if rows.ndim != 2 or rows.shape[1] != self.X.shape[1]:
+            raise ValueError(f"X_unlabeled of shape {rows.shape} does not fit X of {self.X.shape[1]} columns")
+        _check_size(rows.data if sp.issparse(rows) else rows, "X_unlabeled")
+        if sp.issparse(self.X) or sp.issparse(rows):
+            self.X = canonical(sp.vstack([self.X, rows], format="csr"))
+        else:
+            self.X = np.vstack([self.X, rows])
+        self.y = np.append(self.y, np.zeros(rows.shape[0], dtype=self.y.dtype))
+        self.weights = np.append(self.weights, np.zeros(rows.shape[0]))
+        self.regularised = _shares(np.append(self.sample_weight, np.ones(rows.shape[0])))
 
     def _lifted(self) -> sp.csr_matrix:
         """X with a column for each (class, feature), y D + d: a row's entries stand in those of its class."""
@@ -290,19 +331,30 @@ class Problem:
             return self.y.astype(float).reshape(len(self.y), -1)
         return signed_targets(self.y, self.n_classes)
 
-    def _class_means(self, corruption: Corruption) -> Array:
-        """sum_n weight_n E[x~_n] by class (D x C), and below them the weight of each class; of two, the second."""
+    def _class_means(self, corruption: Corruption, loss: Loss) -> Array | None:
+        """sum_n weight_n E[x~_n] by class (D x C), and below them the weight of each class; of two, the second.
+
+        Where labels are wrong, a row belongs to each class by its share in T^-1; less its label's own, which other
+        losses than those that use class means hold already.
+        """
+        if not loss.uses_class_means and self.label_noise is None:
+            return None
         offset, C = corruption.mean_map(self.X.shape[1])
         X = corruption.prepare(self.X)
         if X is not self.X or self._class_sums is None:
             member = np.where(self.y[:, None] == np.arange(self.n_classes), self.weights[:, None], 0.0)
-            member = member[:, 1:] if self.n_classes == 2 else member
             found = np.asarray(X.T @ member), member.sum(axis=0)
             if X is self.X:
                 self._class_sums = found
         else:
             found = self._class_sums
         sums, share = found
+        if self.label_noise is not None:
+            shares = np.linalg.inv(self.label_noise)
+            shares -= 0.0 if loss.uses_class_means else np.eye(self.n_classes)
+            sums, share = sums @ shares, share @ shares
+        if self.n_classes == 2:
+            sums, share = sums[:, 1:], share[1:]
         return np.vstack([C.T @ sums + np.outer(offset, share), share])
 
     def _near(self, corruption: Corruption) -> tuple[Problem, Array]:

@@ -23,6 +23,7 @@ from mcf_cli.core.design.blocks import Block, Part
 from mcf_cli.core.design.objective import Minimand, Objective
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
 from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.label_noise import check_regularised
 from mcf_cli.core.losses.base import Batch
 from mcf_cli.core.problem import Problem, Solution, second_moments
 from mcf_cli.core.solvers import Outcome, conjugate_gradients
@@ -60,7 +61,8 @@ class Task:
             raise ValueError(
                 "a lambda shared by all examples needs all of them at once; in chunks use shared_lambda=False"
             )
-        task._of_an_empty_row()
+        if task._of_an_empty_row().label_noise is not None:
+            check_regularised(task.l2)
         return task
 
     def problem(self, X: Any, y: Array) -> Problem:
@@ -296,6 +298,10 @@ def task_of(model: Model, n_features: int, targets: Targets) -> Task:
     """What the estimator's parameters ask for."""
     names = ("loss", "surrogate", "multiclass", "shared_lambda")
     options: dict[str, Any] = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    if (label_noise := getattr(model, "label_noise", None)) is not None:
+        if isinstance(label_noise, str):
+            raise ValueError("label_noise='estimate' needs all rows at once; in chunks give the rates")
+        options["label_noise"] = label_noise
     return Task.checked(
         model.corruption,
         n_features=n_features,

@@ -43,6 +43,7 @@ CHECKED += [
     MCFClassifier(corruption=GroupDropout(1, q=0.2), class_weight="balanced", l2=1e-3),
     MCFClassifier(loss="exponential", corruption=Uniform(a=0.3), l2=1e-3),
     MCFRegressor(corruption=GroupBlankout(1, q=0.2), l2=1e-3),
+    MCFClassifier(label_noise=0.1, corruption=Blankout(q=0.2), l2=1e-2),
     MCFRegressor(corruption=None),
     MCFRegressor(corruption=Blankout(q=0.3), l2=1e-3),
 ]

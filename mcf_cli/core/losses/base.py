@@ -31,6 +31,7 @@ class Loss(ABC):
     entrywise = False  # needs rows with weights of their own
     uses_class_means = False  # has a term that is linear in the class means
     shifts = True  # a shift of all classes' weights changes nothing; of all biases it never does
+    unbounded = False  # a term that corrects for wrong labels leaves single examples without a least loss
 
     def __init__(self, n_classes: int):
         self.n_classes = n_classes
@@ -87,7 +88,7 @@ class Loss(ABC):
 
         For a logistic loss p (1 - p), which is below both 1/4 and the loss.
         """
-        return float(np.clip(value, 1e-20, 0.25))
+        return 0.25 if self.unbounded else float(np.clip(value, 1e-20, 0.25))
 
     def settle(self, batches: list[Batch], W: Array, b: Array) -> Any:
         """What has to be known of all blocks before each is evaluated (a shared lambda)."""
@@ -105,6 +106,7 @@ class Batch:
     block: Block
     weight: Array
     target: Array
+    plain: Array | None = None  # weights of a plain loss at the mean of the rows (`Decomposed`)
 
     @cached_property
     def column(self) -> Any:

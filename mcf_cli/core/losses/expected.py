@@ -16,7 +16,9 @@ from scipy.special import expit, ndtr
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.corruptions.characteristic import as_complex, as_pairs, log_cf_table
 from mcf_cli.core.design.blocks import Block, dot, row_sum
+from mcf_cli.core.kernels.dispatch import softplus_sigmoid
 from mcf_cli.core.losses.base import Batch, BlockResult, Loss
+from mcf_cli.core.losses.quadratic import QuadraticApproximation
 
 _NEGLIGIBLE = 33.0  # e^-33 = 5e-15 is what the quadrature may leave out
 _LAST_NODE = 10.5  # 1 / sinh(pi t) is 1e-14 there
@@ -114,6 +116,51 @@ class GaussianScore(ExpectedLoss):
         curvature *= 0.5 * batch.weight
         gradient = mean_pullback(slope[:, None]) + variance_pullback(curvature[:, None])
         return dot(batch.weight, value), gradient, np.array([slope.sum()])
+
+
+class Decomposed(Loss):
+    """A logistic loss as its plain part and a regulariser that needs no labels: rows without labels can join it.
+
+    With A(z) = log(1 + e^z), y01 in {0, 1} and the mean score z_n = w.m_n + b, the expected loss of two classes is
+
+        E A(z~_n) - y01_n z_n  =  [A(z_n) - y01_n z_n]  +  [E A(z~_n) - A(z_n)]
+
+    The first bracket is the plain logistic loss at the mean of the corrupted row. The second, which is never negative
+    for the true expectation, knows no label: it is large where corruption moves a score that is near the boundary.
+    Minimised is the mean of the first over rows with labels, plus the mean of the second over all rows. Not convex.
+    """
+
+    grouped = False
+    uses_class_means = True
+
+    def __init__(self, inner: Loss):
+        if not isinstance(inner, ExpectedLoss | QuadraticApproximation):
+            raise ValueError(
+                "X_unlabeled needs a regulariser that knows no labels: loss='logistic' with surrogate='gaussian', "
+                "'exact' or 'quadratic'"
+            )
+        if not inner.binary:
+            raise ValueError(
+                f"Only binary classification is supported with X_unlabeled; y has {inner.n_classes} classes"
+            )
+        super().__init__(inner.n_classes)
+        self.inner = inner
+
+    @property
+    def width(self) -> int:
+        return self.inner.width
+
+    def widest(self, W: Array) -> Array:
+        return self.inner.widest(W)
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        assert batch.plain is not None
+        value, g_W, g_b = self.inner.on_block(batch, W, b, settled)
+        mean, pullback = batch.block.sums("mean", W)
+        partition, p = np.empty_like(mean), np.empty_like(mean)
+        softplus_sigmoid(mean + b, partition, p)
+        p[:, 0] *= batch.plain
+        return value + dot(batch.plain, partition[:, 0]), g_W + pullback(p), g_b + p.sum()
 
 
 # -- the score's characteristic function ----------------------------------------------------------------------------
