@@ -106,8 +106,7 @@ class Problem:
         drop_absent=True leaves out classes that no row has. A bias could drive their scores, and with them the
         exponential loss of all others, to zero; predictions keep the codes of y.
 
-        label_noise is P(seen | true) of the labels, K x K (see `label_noise`). Rows without labels take part in the
-        regulariser of a `Decomposed` loss.
+        label_noise is P(seen | true) of the labels, K x K. Rows without labels join the regulariser of `Decomposed`.
         """
         self.X, self.y, self.sample_weight = _checked_data(X, y, sample_weight)
         if n_classes is None:
@@ -256,15 +255,11 @@ class Problem:
 
     def _loss(self, corruption: Corruption) -> Loss:
         """The loss; every form of the logistic loss is the plain one when nothing is corrupted."""
-        families = [family for _, family in corruption.split(self.X.shape[1])]
+        K, families = self.n_classes, [family for _, family in corruption.split(self.X.shape[1])]
         if self.loss_name == "logistic" and all(isinstance(family, Identity) for family in families):
-            loss: Loss = (
-                SharedJensen(self.n_classes, plain=True)
-                if self.n_classes > 2
-                else PairwiseJensen(self.n_classes)
-            )
+            loss: Loss = SharedJensen(K, plain=True) if K > 2 else PairwiseJensen(K)
         else:
-            loss = make_loss(self.loss_name, self.n_classes, **self.options)
+            loss = make_loss(self.loss_name, K, **self.options)
             loss = loss if self.regularised is None else Decomposed(loss)
         loss.unbounded = self.label_noise is not None
         return loss
