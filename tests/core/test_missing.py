@@ -255,3 +255,21 @@ def test_what_cannot_be_done_is_refused_clearly():
 )
 def test_scikit_learn_compliance_with_missing_features(estimator, check):
     check(estimator)
+
+
+@BOTH_FORMS
+def test_a_row_with_nothing_observed_has_the_mean_and_the_whole_spread(conditioning):
+    coef = np.random.default_rng(11).standard_normal((2, D))
+    weights, shift, spread = conditioning.reduced(coef, np.arange(D))
+    assert not weights.any()
+    np.testing.assert_allclose(shift, coef @ conditioning.mean, rtol=1e-10)
+    np.testing.assert_allclose(spread, coef @ covariance(conditioning) @ coef.T, rtol=1e-8)
+
+
+def test_constant_and_empty_columns_say_nothing_and_break_nothing():
+    rows = np.column_stack([X, np.full(90, 4.0), np.full(90, np.nan)])
+    model = MCFClassifier(corruption=None, l2=0.01, missing="conditional").fit(rows, CODES)
+    changed = rows.copy()
+    changed[:, 7] = np.nan
+    found, same = model.predict_proba(changed), model.predict_proba(rows)
+    np.testing.assert_allclose(found, same, atol=1e-10)
