@@ -1,4 +1,4 @@
-"""The paper's sentences as data, each judged by the rows of a run: holds, differs or not run.
+"""The paper's sentences as data, each judged by the rows of a run: holds, stronger, differs, undecided or not run.
 
     claims = load_claims(Path("configs/claims.yaml"))
     judgements = judge_all(claims, read_results(Path("results")))
@@ -14,6 +14,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +22,46 @@ import pandas as pd
 from pydantic import Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
-from mcf_cli.reporting import predicates
-from mcf_cli.reporting.predicates import Finding, Predicate
+from mcf_cli.reporting import algebra
+from mcf_cli.reporting.comparison import ClaimPart, NotEnough, is_plain, plain_rows
+from mcf_cli.reporting.predicates import computed, curves, errors, facts
+from mcf_cli.reporting.predicates.base import Predicate, WithoutRows
 from mcf_cli.reporting.results import Result, rerun_command, rerun_found
-from mcf_cli.reporting.series import ClaimPart, NotEnough, is_plain, plain_rows
 from mcf_cli.reporting.tables import escape_markdown
+from mcf_cli.reporting.verdicts import (
+    HOLDS,
+    NOT_RUN,
+    STRONGER,
+    UNDECIDED,
+    VERDICTS,
+    Finding,
+)
 from mcf_cli.yamlfile import read_yaml
 
-VOCABULARY: dict[str, type[Predicate]] = {  # the words of a claim's `check`
-    "below_at_every_level": predicates.BelowAtEveryLevel,
-    "beats_in_most": predicates.BeatsInMost,
-    "best_level_between": predicates.BestLevelBetween,
-    "reduction": predicates.Reduction,
-    "rises_after": predicates.RisesAfter,
-    "chosen_l2_at_most": predicates.ChosenL2AtMost,
-    "falls_with_copies": predicates.FallsWithCopies,
-    "limit_is_best": predicates.LimitIsBest,
-    "value_near": predicates.ValueNear,
-    "order_of": predicates.OrderOf,
-    "ratio_near": predicates.RatioNear,
-    "bounds_lie_above": predicates.BoundsLieAbove,
-    "gap_below": predicates.GapBelow,
+VOCABULARY: dict[str, type[Predicate] | type[WithoutRows]] = {  # the words of a claim's `check`
+    "below_at_every_level": errors.BelowAtEveryLevel,
+    "beats_in_most": errors.BeatsInMost,
+    "reduction": errors.Reduction,
+    "error_is": errors.ErrorIs,
+    "order_of": errors.OrderOf,
+    "more_effective": errors.MoreEffective,
+    "smaller_gain": errors.SmallerGain,
+    "best_level_between": curves.BestLevelBetween,
+    "rises_after": curves.RisesAfter,
+    "smaller_l2": curves.SmallerL2,
+    "falls_with_copies": curves.FallsWithCopies,
+    "limit_is_best": curves.LimitIsBest,
+    "cost_is": facts.CostIs,
+    "cheaper": facts.Cheaper,
+    "grows_linearly": facts.GrowsLinearly,
+    "no_dearer_than_copies": facts.NoDearerThanCopies,
+    "bounds_lie_above": facts.BoundsLieAbove,
+    "no_gap": facts.NoGap,
+    "data_size": facts.DataSize,
+    "computed": computed.Computed,
 }
 
-HOLDS, DIFFERS, NOT_RUN = "holds", "differs", "not run"
-VERDICTS = (HOLDS, DIFFERS, NOT_RUN)
+COMPUTED = "computed"  # where claims stand that no item answers
 FORM = "shared"  # the multi-class logistic form of the authors' released code
 OTHER_FORM = "With the pairwise multi-class bound"
 UNBIASED = "With unbiased blankout"
@@ -56,7 +72,19 @@ Reading = tuple[Predicate, pd.DataFrame]
 RUN = ["dataset", "loss", "deletion", "train_size", "repeat", "fold"]
 CLAIM_COLUMNS = (
     *("id", "place", "quote", "paper", "verdict", "data", "measured", "short", "also", "partial", "notes"),
-    *("reason", "items", "command"),
+    *(
+        "reason",
+        "items",
+        "command",
+        "estimate",
+        "low",
+        "high",
+        "unit",
+        "paper_value",
+        "region_low",
+        "region_high",
+    ),
+    "changed",
 )
 
 
@@ -74,10 +102,11 @@ class Claim(ClaimPart):
     place: str
     quote: str
     paper: str  # the paper's number, or its statement in a few words
-    items: list[str] = Field(min_length=1)
+    items: list[str] = Field([])  # none where the answer is computed on the spot
     data: list[str] = Field([])
     check: dict[str, Any] = Field(min_length=1, max_length=1)
     reading: str = ""  # how a vague word of the sentence is taken
+    changed: str = ""  # what was changed after a look at results, and the verdict before
 
     @model_validator(mode="after")
     def _known(self) -> Claim:
@@ -88,9 +117,14 @@ class Claim(ClaimPart):
         return self
 
     @property
-    def predicate(self) -> Predicate:
+    def predicate(self) -> Predicate | WithoutRows:
         ((word, parameters),) = self.check.items()
         return VOCABULARY[word].model_validate(parameters)
+
+    @property
+    def home(self) -> str:
+        """The item that it stands with."""
+        return self.items[0] if self.items else COMPUTED
 
 
 class Claims(ClaimPart):
@@ -118,24 +152,71 @@ class Claims(ClaimPart):
 
     @property
     def items(self) -> list[str]:
-        """The items that claims ask of first, in the order of the claims."""
-        return list(dict.fromkeys(claim.items[0] for claim in self.claims))
+        """The items that claims stand with, in the order of the claims."""
+        return list(dict.fromkeys(claim.home for claim in self.claims))
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a run says about a claim."""
+    """What a run says about a claim.
+
+    Attributes
+    ----------
+    verdict : str
+        One of holds, stronger, differs, undecided, not run.
+    measured : str
+        The answer in words.
+    finding : Finding or None
+        The number behind it: its interval, its unit, and the region that the sentence claims. None when not run.
+    data : str
+        What it rests on: real data, a substitute, built-in data, no data needed.
+    short : str
+        How far outside the region it lies, or what would decide it.
+    also : tuple of str
+        The same question asked in other ways.
+    """
 
     claim: Claim
     verdict: str
     measured: str
-    data: str = ""  # real data, a substitute, built-in data, no data needed
-    short: str = ""  # by how much it differs
-    also: tuple[str, ...] = ()  # the same question asked in other ways
+    finding: Finding | None = None
+    data: str = ""
+    short: str = ""
+    also: tuple[str, ...] = ()
     partial: str = ""
     notes: tuple[str, ...] = ()
     reason: str = ""
     command: str = ""
+
+    @property
+    def estimate(self) -> float | None:
+        """The number, in ``unit``."""
+        return self.finding.estimate.value if self.finding else None
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of its 95% interval."""
+        return self.finding.estimate.low if self.finding else None
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of its 95% interval."""
+        return self.finding.estimate.high if self.finding else None
+
+    @property
+    def unit(self) -> str:
+        """Of the number and the region."""
+        return self.finding.unit if self.finding else ""
+
+    @property
+    def paper_value(self) -> float | None:
+        """The number that the paper states, where it states one."""
+        return self.finding.region.stated if self.finding else None
+
+    @property
+    def region(self) -> tuple[float, float] | None:
+        """What the sentence claims of the number; infinite where it has no end."""
+        return (self.finding.region.low, self.finding.region.high) if self.finding else None
 
     @property
     def of_the_paper(self) -> bool:
@@ -173,35 +254,44 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
         words = f"{' and '.join(missing)} {verb} not been run"
         return Judgement(claim, NOT_RUN, words, command=rerun_command(claim.items))
     found = [results[name] for name in claim.items]
-    facts: dict[str, Any] = {
+    told: dict[str, Any] = {
         "partial": ", ".join(f"{item.name} {item.partial}" for item in found if item.partial),
-        "command": rerun_found(found),
+        "command": rerun_found(found) if found else "mcf report",
     }
-    groups = [claims.data[name] for name in claim.data]
-    rows = _on_data(pd.concat([item.finished for item in found], ignore_index=True), groups)
-    weak = [results[name].finished for name in claims.weak_baselines if name in results]
-    readings = dict(_readings(rows, claim.predicate, _on_data(pd.concat(weak), groups) if weak else None))
+    predicate = claim.predicate
     try:
+        if isinstance(predicate, WithoutRows):
+            return _judged(claim, predicate.answer(found), _on_the_spot(predicate, found), told)
+        groups = [claims.data[name] for name in claim.data]
+        rows = _on_data(pd.concat([item.finished for item in found], ignore_index=True), groups)
+        weak = [results[name].finished for name in claims.weak_baselines if name in results]
+        readings = dict(_readings(rows, predicate, _on_data(pd.concat(weak), groups) if weak else None))
         finding = _ask(*readings.pop(JUDGED))
     except NotEnough as lack:
         words = f"the rows of {' and '.join(claim.items)} do not answer it: {lack}"
-        return Judgement(claim, NOT_RUN, words, **facts)
+        return Judgement(claim, NOT_RUN, words, **told)
     data = _kind(rows)
     # Reasons were written about the full run: beside other numbers they would be wrong.
     full = data in OF_FULL_RUN and all(item.profile == "paper" for item in found)
-    facts |= {
-        "data": data,
+    told |= {
         "notes": _notes(rows, found),
         "reason": claims.reasons.get(claim.id, "") if full else "",
+        "also": tuple(_others(readings, finding)),
     }
-    return Judgement(
-        claim,
-        HOLDS if finding.holds else DIFFERS,
-        finding.measured,
-        short="" if finding.holds else finding.short,
-        also=tuple(_others(readings, finding)),
-        **facts,
-    )
+    return _judged(claim, finding, data, told)
+
+
+def _judged(claim: Claim, finding: Finding, data: str, told: Mapping[str, Any]) -> Judgement:
+    return Judgement(claim, finding.verdict, finding.measured, finding, data, finding.short, **told)
+
+
+def _on_the_spot(predicate: WithoutRows, found: Iterable[Result]) -> str:
+    """What data an answer without rows rests on."""
+    if isinstance(predicate, computed.Computed):
+        return BUILT_IN if predicate.what in algebra.ON_BUILT_IN else NONE_NEEDED
+    names = predicate.shapes if isinstance(predicate, facts.DataSize) else {}
+    data = [fact for item in found for fact in item.environment.get("data") or () if fact["name"] in names]
+    return _kind(pd.DataFrame({"data_source": [fact.get("source") for fact in data]}))
 
 
 def _on_data(rows: pd.DataFrame, groups: list[DataGroup]) -> pd.DataFrame:
@@ -264,8 +354,11 @@ def _others(readings: Mapping[str, Reading], judged: Finding) -> Iterator[str]:
             continue
         if finding.measured == judged.measured:
             continue
-        verdict = HOLDS if finding.holds else DIFFERS
-        if name == WEAK and finding.holds and not judged.holds:
+        verdict = "is undecided" if finding.verdict == UNDECIDED else finding.verdict
+        if finding.verdict == STRONGER:
+            verdict = "is stronger"
+        right = (HOLDS, STRONGER)
+        if name == WEAK and finding.verdict in right and judged.verdict not in right:
             verdict = "holds only so"
         edge = _edge_words(predicate, rows) if name == WEAK else ""
         yield f"{name} it {verdict}: {finding.measured}{edge}"
@@ -321,21 +414,25 @@ def claims_csv(judgements: Iterable[Judgement]) -> str:
         claim = j.claim
         line = [claim.id, claim.place, claim.quote, claim.paper, j.verdict, j.data, j.measured, j.short]
         line += ["; ".join(j.also), j.partial, "; ".join(j.notes), j.reason, " ".join(claim.items), j.command]
-        writer.writerow(line)
+        low, high = j.region or (None, None)
+        numbers = [_number(v) for v in (j.estimate, j.low, j.high)]
+        numbers += [j.unit, *(_number(v) for v in (j.paper_value, low, high))]
+        writer.writerow([*line, *numbers, claim.changed])
     return text.getvalue()
+
+
+def _number(value: float | None) -> str:
+    """A number of claims.csv, to six digits: more would differ from machine to machine. Nothing for what has no end."""
+    return "" if value is None or not isfinite(value) else f"{value:.6g}"
 
 
 def claims_markdown(judgements: Iterable[Judgement]) -> str:
     """claims.md: a line for every claim, the measured answer without its details."""
-    lines = ["| claim | the paper | here | judged on | verdict |", "| --- | --- | --- | --- | --- |"]
+    head = "| claim | the paper | here (95% interval) | judged on | verdict |"
+    lines = [head, "| --- | --- | --- | --- | --- |"]
     for j in judgements:
         here = j.measured.partition("; ")[0] + (f" ({j.short})" if j.short else "")
-        cells = (
-            f"{j.claim.id} ({j.claim.place})",
-            j.claim.paper,
-            here,
-            j.data,
-            f"**{j.verdict}**" if j.verdict == HOLDS else j.verdict,
-        )
-        lines.append(f"| {' | '.join(map(escape_markdown, cells[:-1]))} | {cells[-1]} |")
+        cells = (f"{j.claim.id} ({j.claim.place})", j.claim.paper, here, j.data)
+        verdict = f"**{j.verdict}**" if j.verdict in (HOLDS, STRONGER) else j.verdict
+        lines.append(f"| {' | '.join(map(escape_markdown, cells))} | {verdict} |")
     return "\n".join([*lines, ""])

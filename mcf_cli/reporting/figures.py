@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 
 from mcf_cli.progress import plain
 from mcf_cli.reporting import panels as part
+from mcf_cli.reporting.comparison import plain_rows
 from mcf_cli.reporting.measurements import cost_of_gradients, fig9_nightmare, leave_one_out_figure
 from mcf_cli.reporting.panels import (
     BLACK,
@@ -42,7 +43,6 @@ from mcf_cli.reporting.series import (
     loss_of,
     marginalised_curves,
     of_dataset,
-    plain_rows,
     strengths_apart,
     summary,
     tidy,

@@ -25,7 +25,7 @@ from mcf_cli.experiments.run import spoken_time
 from mcf_cli.files import write_text
 from mcf_cli.progress import plain
 from mcf_cli.reporting import claims as judging
-from mcf_cli.reporting import tables
+from mcf_cli.reporting import tables, verdicts
 from mcf_cli.reporting.claims import Claims, Judgement
 from mcf_cli.reporting.results import Result, read_results, rerun_command
 from mcf_cli.reporting.series import (
@@ -194,7 +194,8 @@ class Section:
 
     @property
     def differences(self) -> list[Judgement]:
-        return [j for j in self.judgements if j.verdict == judging.DIFFERS]
+        """The claims that are not simply so, which reasons are written about."""
+        return [j for j in self.judgements if j.verdict not in (verdicts.HOLDS, verdicts.NOT_RUN)]
 
     @property
     def _shown(self) -> pd.DataFrame:
@@ -234,8 +235,9 @@ def write_report(
         "sections": _sections(claims, results, judgements),
         "tally": judging.tally(judgements),
         "total": len(judgements),
-        "totals": {word: sum(j.verdict == word for j in judgements) for word in judging.VERDICTS},
-        "set_apart": any(j.verdict != judging.NOT_RUN and not j.of_the_paper for j in judgements),
+        "words": verdicts.VERDICTS,
+        "totals": {word: sum(j.verdict == word for j in judgements) for word in verdicts.VERDICTS},
+        "set_apart": any(j.verdict != verdicts.NOT_RUN and not j.of_the_paper for j in judgements),
         "built_in": any(j.data == judging.BUILT_IN for j in judgements),
         "environments": _environments(results),
     }
@@ -257,22 +259,36 @@ def write_report(
 
 def _answer(judgements: list[Judgement]) -> tuple[str, ...]:
     """How many claims hold, on what data, and item by item."""
-    judged = [j for j in judgements if j.verdict != judging.NOT_RUN]
+    judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN]
     if not judged:
         return ()
     lines = []
     for data, counts in judging.tally(judged).items():
         words = f"On {data}" if data != judging.NONE_NEEDED else "Without data"
         words += " (which says nothing about the paper's)" if data == judging.BUILT_IN else ""
-        lines.append(
-            f"{words}: {counts[judging.HOLDS]} of the paper's claims hold, {counts[judging.DIFFERS]} differ."
-        )
-    items = dict.fromkeys(j.claim.items[0] for j in judged)
-    shares = {
-        name: [j.verdict == judging.HOLDS for j in judged if j.claim.items[0] == name] for name in items
-    }
+        lines.append(f"{words}: {_counted(counts)}.")
+    items = dict.fromkeys(j.claim.home for j in judged)
+    good = (verdicts.HOLDS, verdicts.STRONGER)
+    shares = {name: [j.verdict in good for j in judged if j.claim.home == name] for name in items}
     listed = ", ".join(f"{name} {sum(held)} of {len(held)}" for name, held in shares.items())
-    return (*lines, f"What holds, item by item: {listed}.")
+    return (*lines, f"What holds or is stronger, item by item: {listed}.")
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """``3 of the paper's claims hold, 1 is stronger than stated, 2 differ, 4 are undecided``."""
+    words = {
+        verdicts.HOLDS: "of the paper's claims {hold}",
+        verdicts.STRONGER: "{be} stronger than stated",
+        verdicts.DIFFERS: "{differ}",
+        verdicts.UNDECIDED: "{be} undecided",
+    }
+    forms = [
+        {"hold": "hold", "be": "are", "differ": "differ"},
+        {"hold": "holds", "be": "is", "differ": "differs"},
+    ]
+    return ", ".join(
+        f"{counts[word]} {text.format(**forms[counts[word] == 1])}" for word, text in words.items()
+    )
 
 
 def _html() -> jinja2.Environment:
@@ -325,7 +341,7 @@ def _sections(claims: Claims, results: Mapping[str, Result], judgements: list[Ju
         _section(
             name,
             results.get(name),
-            tuple(j for j in judgements if j.claim.items[0] == name),
+            tuple(j for j in judgements if j.claim.home == name),
             weak=name in claims.weak_baselines,
         )
         for name in names
@@ -335,6 +351,8 @@ def _sections(claims: Claims, results: Mapping[str, Result], judgements: list[Ju
 def _section(
     name: str, item: Result | None, judgements: tuple[Judgement, ...], weak: bool = False
 ) -> Section:
+    if name == judging.COMPUTED:
+        return Section(name, "Statements that need no run", "mcf report", judgements)
     if item is None:
         return Section(name, name, rerun_command([name]), judgements)
     table = item.table

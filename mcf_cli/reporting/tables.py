@@ -24,10 +24,10 @@ from rich.text import Text
 
 from mcf_cli.files import write_text
 from mcf_cli.progress import plain
+from mcf_cli.reporting.comparison import SAME_AT_ZERO, plain_rows
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     LINE,
-    SAME_AT_ZERO,
     SOURCE_MARKS,
     curve_label,
     dataset_label,
@@ -37,7 +37,6 @@ from mcf_cli.reporting.series import (
     loss_of,
     marginalised_curves,
     of_dataset,
-    plain_rows,
     spread_of,
     summary,
     tidy,

@@ -1,0 +1,180 @@
+"""Questions about costs, bounds, exactness and the data: numbers that are measured or counted, not sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from mcf_cli.reporting.comparison import (
+    ClaimPart,
+    Methods,
+    NotEnough,
+    Words,
+    cases,
+    dataset_label,
+)
+from mcf_cli.reporting.predicates.base import Predicate, WithoutRows
+from mcf_cli.reporting.results import Result
+from mcf_cli.reporting.series import CORRUPTIONS
+from mcf_cli.reporting.statistics import Estimate
+from mcf_cli.reporting.verdicts import Finding, Region, spoken_interval
+
+ROUNDING = float(np.sqrt(np.finfo(float).eps))  # what is equal in exact arithmetic lies within this
+
+
+class CostIs(Predicate):
+    """A gradient costs the number of plain ones that the paper states; a lower cost is stronger.
+
+    The range is over the data sets: a time has no test examples.
+    """
+
+    metric: ClassVar[str | None] = "gradient_ratio"
+    method: Methods
+    states: float
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        frame = self.method.rows(rows)
+        if frame.empty:
+            raise NotEnough("no measured times")
+        each = frame.groupby("dataset", sort=False)["value"].mean()
+        listed = ", ".join(f"{dataset_label(name, '')} {ratio:.1f}" for name, ratio in each.items())
+        estimate = Estimate.between(each.median(), each.min(), each.max())
+        return Finding(
+            f"{listed} times a plain gradient", estimate, Region.number(self.states, 0, "below"), "times"
+        )
+
+
+class Cheaper(Predicate):
+    """A trial of the method takes less time than one of the other: the ratio of their median seconds is below 1.
+
+    The range is over data sets and levels.
+    """
+
+    method: Methods
+    over: Methods
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        ours, theirs = self.method.rows(rows), self.over.rows(rows)
+        if ours.empty or theirs.empty:
+            raise NotEnough("one of the methods has no times")
+        keys = ["dataset", "deletion", "train_size"]
+        both = [frame.groupby(keys, dropna=False)["seconds"].median() for frame in (ours, theirs)]
+        ratio = (both[0] / both[1]).dropna()
+        if ratio.empty:
+            raise NotEnough("the two were not timed on the same data and level")
+        estimate = Estimate.between(ratio.median(), ratio.min(), ratio.max())
+        words = f"{spoken_interval(estimate, 'times')} the seconds of the other, in {len(ratio)} comparisons"
+        return Finding(words, estimate, Region(low=0.0, high=1.0), "times")
+
+
+class GrowsLinearly(Predicate):
+    """Training time grows at most in proportion to the number of training examples: its power of N is at most 1.
+
+    The power is the slope of log seconds on log N along each (data set, method); its interval is Student's, over those.
+    """
+
+    method: Methods
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        powers = []
+        for _, part in cases(self.method.rows(rows)):
+            times = part.groupby("train_size")["seconds"].median()
+            times = times[times > 0]
+            if len(times) > 1:
+                powers.append(float(stats.linregress(np.log(times.index), np.log(times)).slope))
+        if len(powers) < 2:
+            raise NotEnough("fewer than two curves of times over sizes")
+        estimate = Estimate.student(np.array(powers))
+        words = f"seconds grow with the power {spoken_interval(estimate)} of N, on {len(powers)} curves"
+        return Finding(words, estimate, Region(high=1.0))
+
+
+class NoDearerThanCopies(Predicate):
+    """MCF takes no longer than training on the most explicit copies: the ratio of their seconds is below 1."""
+
+    method: Methods
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        frame = self.method.rows(rows)
+        frame = frame[frame["copies"].notna()]
+        times = frame.groupby(["dataset", "corruption", "copies"])["seconds"].median()
+        ratios, most = [], 0.0
+        for _, part in times.groupby(level=[0, 1]):
+            part = part.droplevel([0, 1])
+            finite = part[np.isfinite(part.index)]
+            if len(finite) and np.inf in part.index:
+                ratios.append(float(part.loc[np.inf] / finite.iloc[-1]))
+                most = max(most, float(finite.index[-1]))
+        if not ratios:
+            raise NotEnough("MCF or the explicit copies are missing")
+        estimate = Estimate.between(np.median(ratios), min(ratios), max(ratios))
+        words = f"MCF takes {spoken_interval(estimate, 'times')} the seconds of {most:g} copies"
+        return Finding(words, estimate, Region(low=0.0, high=1.0), "times")
+
+
+class BoundsLieAbove(Predicate):
+    """Every bound lies on or above the expected loss, at every margin: no point lies below."""
+
+    metric: ClassVar[str | None] = None
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        keys = ["q", "margin"]
+        bounds, exact = rows[rows["metric"] == "bound"], rows[rows["metric"] == "expected_loss"]
+        if bounds.empty or exact.empty:
+            raise NotEnough("bounds or expected losses are missing")
+        joined = bounds.merge(exact[[*keys, "value"]], on=keys, suffixes=("", "_exact"))
+        below = int((joined["value"] < joined["value_exact"] - 1e-12).sum())
+        words = f"{len(joined) - below} of {len(joined)} points on or above the exact expectation"
+        return Finding(words, Estimate.exact(below), Region(high=0.5), "points below")
+
+
+class NoGap(Predicate):
+    """A formula is exact: its largest gap is rounding error under every corruption named."""
+
+    metric: ClassVar[str | None] = "largest_gap_paper"
+    corruptions: Words
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        asked = rows[rows["corruption"].isin(self.corruptions)]
+        worst = asked.groupby("corruption", sort=True)["value"].max()
+        if worst.empty:
+            raise NotEnough("no measured gaps")
+        listed = ", ".join(f"{CORRUPTIONS.get(name, name)} {gap:.2g}" for name, gap in worst.items())
+        return Finding(
+            f"largest gap to refitting: {listed}", Estimate.exact(worst.max()), Region(high=ROUNDING)
+        )
+
+
+class Shape(ClaimPart):
+    """Rows, columns and classes of a data set as the paper has them; what it does not say is left out."""
+
+    rows: int | None = None
+    columns: int | None = None
+    classes: int | None = None
+
+
+class DataSize(WithoutRows):
+    """The data sets have the numbers of rows, columns and classes that the paper states: none of them differs."""
+
+    shapes: dict[str, Shape]
+
+    def answer(self, results: Sequence[Result]) -> Finding:
+        facts = {f["name"]: f for result in results for f in result.environment.get("data") or ()}
+        found = {name: facts[name] for name in self.shapes if name in facts and facts[name].get("shape")}
+        if not found:
+            raise NotEnough("none of its data sets was used")
+        words, off = [], 0
+        for name, fact in found.items():
+            here = (*fact["shape"], fact.get("n_classes"))
+            stated = tuple(self.shapes[name].model_dump().values())
+            off += sum(there is not None and mine != there for mine, there in zip(here, stated, strict=True))
+            cells = [
+                f"{mine:,}" + (f" for {s:,}" if s not in (None, mine) else "")
+                for mine, s in zip(here, stated, strict=True)
+            ]
+            words.append(f"{dataset_label(name, '')} {' × '.join(cells[:2])}, {cells[2]} classes")
+        return Finding("; ".join(words), Estimate.exact(off), Region(high=0.5), "numbers off")
