@@ -25,6 +25,14 @@ def test_the_uci_file_has_the_papers_shape(shared_home):
     assert (data.source, data.notes) == ("real", ())
 
 
+def test_copies_may_be_set_apart_and_the_data_says_so(shared_home):
+    kept, apart = load("splice"), load("splice", together=False)
+    assert apart.groups is None
+    assert apart.sha256 != kept.sha256
+    assert apart.notes == ("identical sequences may stand in training and test rows",)
+    np.testing.assert_array_equal(apart.X.toarray(), kept.X.toarray())
+
+
 def test_four_symbols_leave_out_the_uncertain_sequences_and_say_so(shared_home):
     data = load("splice", symbols=4)
     assert data.X.shape == (3175, 240)

@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import yaml
+from mcf_cli.experiments.rows import EVIDENCE, Evidence, evidence_of
 from mcf_cli.reporting import figures
 from mcf_cli.reporting.panels import save_figure
 
@@ -56,11 +58,31 @@ def renamed(rows, dataset):
 
 
 def write_item(
-    folder, name, rows, paper=None, *, done=10, expected=10, notes=(), profile="paper", figure=False
+    folder,
+    name,
+    rows,
+    paper=None,
+    *,
+    done=10,
+    expected=10,
+    notes=(),
+    profile="paper",
+    figure=False,
+    evidence=True,
 ):
-    """One item's files; ``figure`` draws it too."""
+    """One item's files, with errors example by example; ``figure`` draws it too."""
     target = folder / name
     target.mkdir(parents=True, exist_ok=True)
+    if evidence:
+        rows = made_up_rows.with_evidence(rows).reset_index(drop=True)
+        kept = [
+            {EVIDENCE: evidence_of(line.wrong, line.tested, ("made up", made_up_rows.EXAMPLES))}
+            if isinstance(line.wrong, np.ndarray)
+            else {}
+            for line in rows.itertuples()
+        ]
+        Evidence.of(kept).write(target)
+        rows = rows.drop(columns=["wrong", "tested"])
     rows = rows.reindex(columns=[*dict.fromkeys([*COLUMNS, *rows.columns])])
     rows.to_csv(target / "rows.csv", index=False)
     config = {"item": name, "title": f"Item {name}", "paper": paper or {}}

@@ -1,4 +1,4 @@
-"""Made-up rows with the columns of rows.csv and curves of a plausible shape."""
+"""Made-up rows with the columns of rows.csv and curves of a plausible shape, and evidence that fits them."""
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,31 @@ def row(**values):
 
 def frame(rows):
     return pd.DataFrame(rows)
+
+
+EXAMPLES = 4000
+FOLDS = 10
+
+
+def with_evidence(rows, examples=EXAMPLES):
+    """Errors example by example that give the rows' values, to the nearest example; metrics beside errors have none.
+
+    Some examples are harder than others, the same ones for all methods.
+    """
+    order = np.random.default_rng(3).permutation(examples)
+    tested, wrong, values = [], [], []
+    for line in rows.to_dict("records"):
+        if line["metric"] != "test_error" or line["status"] != "ok":
+            tested.append(np.nan), wrong.append(np.nan), values.append(line["value"])
+            continue
+        fold = line.get("fold")
+        here = np.arange(examples) if fold is None or pd.isna(fold) else np.arange(int(fold), examples, FOLDS)
+        rank = np.argsort(np.argsort(order[here]))
+        marks = rank < round(line["value"] * len(here))
+        tested.append(here), wrong.append(marks), values.append(marks.mean())
+    columns = {name: pd.Series(cells, index=rows.index, dtype=object) for name, cells in
+               (("tested", tested), ("wrong", wrong))}  # fmt: skip
+    return rows.assign(value=values, **columns)
 
 
 def valley(q, start, depth, best):

@@ -9,9 +9,11 @@ import pytest
 import yaml
 from mcf_cli.errors import McfError
 from mcf_cli.reporting import claims as judging
-from mcf_cli.reporting.claims import DIFFERS, HOLDS, NOT_RUN, VOCABULARY
+from mcf_cli.reporting.claims import VOCABULARY
+from mcf_cli.reporting.comparison import NotEnough
 from mcf_cli.reporting.results import read_results
-from mcf_cli.reporting.series import NotEnough, tidy
+from mcf_cli.reporting.series import tidy
+from mcf_cli.reporting.verdicts import DIFFERS, HOLDS, NOT_RUN, STRONGER, UNDECIDED, VERDICTS
 
 from tests.reporting import made_up_results, made_up_rows
 
@@ -26,13 +28,17 @@ MUST_ASK = {
     "variational-beats-approximation": "most", "jensen-beats-variational": "tends", "splice-gain": "0.6",
     "splice-relative-gain": "15%", "splice-best-q": "0.15 to 0.4", "splice-multinomial": "no improvement",
     "deletion-quadratic": "40%", "deletion-exponential": "47%", "deletion-logistic": "60%",
-    "deletion-fdrop": "every level", "cost-exponential": "2", "cost-logistic": "10",
+    "deletion-fdrop": "every level", "cost-exponential": "2", "cost-logistic": "10", "cifar-like-mcrbm": "29.0%",
+    "splice-logistic-best": "logistic", "cheaper-than-fdrop": "cheaper", "linear-in-n": "O(N)",
+    "no-dearer-than-copies": "copies", "sparse-high-dimensional": "sparse", "weight-undertraining": "non-zero",
+    "poisson-outliers": "outliers", "poisson-clip": "cutoff", "gaussian-is-ridge": "ridge", "laplace-is-ridge": "ridge",
+    "quadratic-convex": "convex", "exponential-convex": "convex", "jensen-convex": "convex", "data-sizes": "sizes",
 }  # fmt: skip
 
 
 def ask(word, rows, **parameters):
     predicate = VOCABULARY[word].model_validate(parameters)
-    return predicate.judge(tidy(rows, predicate.metric))
+    return predicate.judge(tidy(made_up_rows.with_evidence(rows), predicate.metric))
 
 
 def scaled(rows, factor, **where):
@@ -66,9 +72,9 @@ def test_the_file_is_valid_and_asks_all_that_it_must():
 
 def test_table3_has_a_claim_for_each_of_its_nine_numbers_and_each_column():
     checks = [claim.check for claim in judging.load_claims(FILE).claims if claim.items == ["table3"]]
-    near = [check["value_near"] for check in checks if "value_near" in check]
-    assert sorted(c["paper"] for c in near) == [29.1, 29.4, 30.0, 31.2, 32.3, 32.5, 32.6, 37.9, 39.5, 39.7]
-    assert sum("order_of" in check for check in checks) == 3
+    stated = {check["error_is"]["states"] for check in checks if "error_is" in check}
+    assert stated >= {29.1, 29.4, 30.0, 32.3, 32.5, 32.6, 37.9, 39.5, 39.7}
+    assert sum("order_of" in check for check in checks) >= 3
 
 
 def test_every_item_that_a_claim_asks_of_has_a_config():
@@ -79,6 +85,21 @@ def test_every_item_that_a_claim_asks_of_has_a_config():
 SWEEP = made_up_rows.q_sweep()
 CLOSE = made_up_rows.q_sweep([0.9, 0.95, 0.99])
 NIGHT = made_up_rows.nightmare()
+
+
+def chosen(plain, corrupted):
+    """The sweep with an l2 for plain models and one for the others."""
+    return SWEEP.assign(
+        l2=[plain if corruption == "none" else corrupted for corruption in SWEEP["corruption"]]
+    )
+
+
+def timed(power):
+    """Learning curves whose seconds grow with a power of N."""
+    rows = made_up_rows.learning_curve()
+    return rows.assign(seconds=[0.01 * size**power for size in rows["train_size"]])
+
+
 AT_HALF = {"method": {"loss": "logistic", "corruption": "dropout"}, "level": "deletion", "at": 0.5}
 SURROGATES = made_up_rows.surrogates()
 APPROXIMATION = {"over": {"surrogate": "quadratic", **BLANKOUT}, "level": "q"}
@@ -88,44 +109,95 @@ APPROXIMATION = {"over": {"surrogate": "quadratic", **BLANKOUT}, "level": "q"}
     ("word", "parameters", "rows", "broken"),
     [
         ("below_at_every_level", {"method": POISSON}, SWEEP, scaled(SWEEP, 1.5, dataset="amazon-dvd", **POISSON)),
-        ("below_at_every_level", {"method": BLANKOUT, "level": "q", "at_least": 3, "of": 4, "tolerance": 1e-3},
+        ("below_at_every_level", {"method": BLANKOUT, "level": "q", "above": 0.25, "at_least": 3, "of": 4},
          scaled(SWEEP, 1.5, dataset="amazon-dvd", q=0.4), scaled(SWEEP, 1.5, q=0.4)),
         ("beats_in_most", {"method": {"surrogate": "jensen"}, **APPROXIMATION},
          SURROGATES, scaled(SURROGATES, 1.3, surrogate="jensen")),
+        ("beats_in_most", {"method": {"surrogate": "jensen"}, **APPROXIMATION, "take": "mean"},
+         SURROGATES, scaled(SURROGATES, 1.3, surrogate="jensen")),
         ("beats_in_most", {"method": BLANKOUT, "over": POISSON, "level": "q", "at_best": True},
          SWEEP, scaled(SWEEP, 0.5, **POISSON)),
-        ("best_level_between", {"method": BLANKOUT, "low": 0.8, "high": 0.9}, SWEEP, scaled(SWEEP, 0.5, q=0.3)),
-        ("reduction", {"method": BLANKOUT, "level": "q", "at_least": 10}, SWEEP, scaled(SWEEP, 1.5, **BLANKOUT)),
-        ("reduction", {**AT_HALF, "near": 33.3, "tolerance": 2}, NIGHT, scaled(NIGHT, 0.5, corruption="dropout")),
-        ("reduction", {"method": POISSON, "unit": "points", "take": "mean", "at_least": 1.9},
+        ("best_level_between", {"method": BLANKOUT, "low": 0.6, "high": 0.9}, SWEEP, scaled(SWEEP, 0.5, q=0.3)),
+        ("reduction", {"method": BLANKOUT, "level": "q"}, SWEEP, scaled(SWEEP, 1.5, **BLANKOUT)),
+        ("reduction", {**AT_HALF, "states": 33}, NIGHT, scaled(NIGHT, 1.1, corruption="dropout")),
+        ("reduction", {"method": POISSON, "unit": "points", "take": "mean", "states": 2.0, "digits": 1},
          SWEEP, scaled(SWEEP, 1.05, **POISSON)),
-        ("reduction", {"method": {"corruption": "multinomial"}, "level": "q", "unit": "points", "at_most": 0,
-                       "tolerance": 0.2}, made_up_rows.splice(), scaled(made_up_rows.splice(), 0.7, q=0.3)),
-        ("rises_after", {"method": BLANKOUT, "start": 0.9, "by": 0.1}, CLOSE, scaled(CLOSE, 0.5, q=0.99)),
-        ("chosen_l2_at_most", {"method": BLANKOUT, "share": 0.5}, SWEEP, SWEEP.assign(l2=0.1)),
+        ("reduction", {"method": POISSON, "take": "median"}, SWEEP, scaled(SWEEP, 1.2, **POISSON)),
+        ("reduction", {"method": {"corruption": "multinomial"}, "level": "q", "at": 0.3, "unit": "points",
+                       "at_most": 0}, made_up_rows.splice(), scaled(made_up_rows.splice(), 0.7, q=0.3)),
+        ("smaller_gain", {"method": {"corruption": "blankout"}, "than": {"method": {"corruption": "dropout"}},
+                          "level": "deletion"}, NIGHT, scaled(NIGHT, 0.3, **BLANKOUT)),
+        ("more_effective", {"method": BLANKOUT, "these": ["amazon-books"], "those": ["amazon-dvd"]},
+         scaled(SWEEP, 1.1, dataset="amazon-dvd", **BLANKOUT), scaled(SWEEP, 0.9, dataset="amazon-dvd", **BLANKOUT)),
+        ("rises_after", {"method": BLANKOUT, "start": 0.9}, CLOSE, scaled(CLOSE, 0.5, q=0.99)),
+        ("smaller_l2", {"method": BLANKOUT, "count": "zero"}, chosen(0.1, 0.0), chosen(0.0, 0.1)),
+        ("smaller_l2", {"method": BLANKOUT, "count": "weaker"}, chosen(0.1, 0.01), chosen(0.01, 0.1)),
         ("falls_with_copies", {"method": BLANKOUT}, made_up_rows.explicit(),
-         scaled(made_up_rows.explicit(), 1.2, copies=16)),
+         made_up_rows.explicit().assign(value=lambda rows: 0.4 - rows["value"])),
         ("limit_is_best", {"method": BLANKOUT}, made_up_rows.explicit(),
          scaled(made_up_rows.explicit(), 1.2, copies="inf")),
-        ("value_near", {"method": {"loss": "quadratic", **POISSON}, "paper": 29.1, "tolerance": 1},
-         made_up_rows.cifar(), scaled(made_up_rows.cifar(), 0.9, **POISSON)),
+        ("error_is", {"method": {"loss": "quadratic", **POISSON}, "states": 29.1},
+         made_up_rows.cifar(), scaled(made_up_rows.cifar(), 1.1, **POISSON)),
         ("order_of", {"methods": [{"loss": "logistic", **BLANKOUT}, {"loss": "logistic", **POISSON}]},
          made_up_rows.cifar(), scaled(made_up_rows.cifar(), 0.9, **POISSON)),
-        ("ratio_near", {"method": {"loss": "exponential"}, "paper": 2, "factor": 1.5},
-         made_up_rows.cost(), scaled(made_up_rows.cost(), 0.5)),
+        ("cost_is", {"method": {"loss": "exponential"}, "states": 2},
+         made_up_rows.cost(), scaled(made_up_rows.cost(), 5.0)),
+        ("cheaper", {"method": BLANKOUT, "over": {"corruption": "dropout"}},
+         NIGHT.assign(seconds=NIGHT["corruption"].map({"blankout": 1.0}).fillna(3.0)),
+         NIGHT.assign(seconds=NIGHT["corruption"].map({"blankout": 9.0}).fillna(3.0))),
+        ("grows_linearly", {"method": POISSON}, timed(0.9), timed(1.5)),
+        ("no_dearer_than_copies", {"method": BLANKOUT}, made_up_rows.explicit().assign(seconds=lambda rows: [
+            1.0 if c == "inf" else 2.0 * c for c in rows["copies"]]),
+         made_up_rows.explicit().assign(seconds=lambda rows: [999.0 if c == "inf" else c for c in rows["copies"]])),
         ("bounds_lie_above", {}, made_up_rows.bounds(), scaled(made_up_rows.bounds(), 0.5, metric="bound")),
-        ("bounds_lie_above", {"lowest_below_jensen": True},
-         made_up_rows.bounds(), scaled(made_up_rows.bounds(), 3.0, lam=0.1).query("not lam > 0.1")),
-        ("gap_below", {"corruptions": ["gaussian"], "limit": 1e-6},
+        ("no_gap", {"corruptions": ["gaussian"]},
          pd.DataFrame([made_up_rows.row(corruption="gaussian", metric="largest_gap_paper", value=1e-9)]),
          pd.DataFrame([made_up_rows.row(corruption="gaussian", metric="largest_gap_paper", value=1e-3)])),
     ],
 )  # fmt: skip
-def test_a_predicate_holds_on_rows_that_have_it_and_fails_on_rows_that_do_not(word, parameters, rows, broken):
-    assert ask(word, rows, **parameters).holds
+def test_a_predicate_holds_on_rows_that_have_it_and_differs_on_rows_that_do_not(
+    word, parameters, rows, broken
+):
+    assert ask(word, rows, **parameters).verdict == HOLDS
     finding = ask(word, broken, **parameters)
-    assert not finding.holds
+    assert finding.verdict == DIFFERS
     assert finding.short
+
+
+def test_more_than_stated_is_stronger_and_a_lower_cost_or_error_too():
+    assert (
+        ask("reduction", scaled(NIGHT, 0.5, corruption="dropout"), **AT_HALF, states=33).verdict == STRONGER
+    )
+    low = scaled(made_up_rows.cifar(), 0.9, **POISSON)
+    assert ask("error_is", low, method={"loss": "quadratic", **POISSON}, states=29.1).verdict == STRONGER
+    assert ask("cost_is", made_up_rows.cost(), method={"loss": "exponential"}, states=10).verdict == STRONGER
+
+
+def test_a_tie_is_undecided_and_says_what_would_decide():
+    rows = made_up_rows.frame([
+        made_up_rows.row(dataset="dmoz", loss="logistic", corruption="none", value=0.20),
+        made_up_rows.row(dataset="dmoz", loss="logistic", corruption="poisson", value=0.20),
+    ])  # fmt: skip
+    tie = ask("below_at_every_level", rows, method=POISSON)
+    assert (tie.verdict, tie.estimate.value) == (UNDECIDED, 0.0)
+    assert "wide" in tie.short
+    close = ask("below_at_every_level", scaled(rows, 1 - 1e-3, **POISSON), method=POISSON)
+    assert close.verdict == UNDECIDED
+    assert close.short.endswith("times as many test examples would decide")
+
+
+def test_a_stated_number_needs_as_many_test_examples_as_the_papers():
+    parameters = {"method": {"loss": "quadratic", **POISSON}, "states": 29.1, "examples": 10_000}
+    finding = ask("error_is", made_up_rows.cifar(), **parameters)
+    assert finding.verdict == UNDECIDED
+    assert finding.short == "4,000 test examples, where the paper has 10,000"
+
+
+def test_rows_without_errors_example_by_example_decide_nothing(tmp_path):
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {"evidence": False})})
+    assert (judgement.verdict, judgement.low) == (UNDECIDED, None)
+    assert judgement.estimate == 4
+    assert "older version" in judgement.short
 
 
 def test_numbers_in_words_are_those_of_the_rows():
@@ -133,8 +205,11 @@ def test_numbers_in_words_are_those_of_the_rows():
         made_up_rows.row(dataset="amazon-dvd", loss="logistic", corruption="none", value=0.20),
         made_up_rows.row(dataset="amazon-dvd", loss="logistic", corruption="blankout", q=0.5, value=0.15),
     ])  # fmt: skip
-    words = ask("reduction", rows, method=BLANKOUT, level="q", at_least=22).measured
-    assert words == "25.0% lower (Amazon DVD, logistic, blankout, q = 0.5: 15.00% against 20.00%)"
+    words = ask("reduction", rows, method=BLANKOUT, level="q", states=22).measured
+    assert (
+        words
+        == "25.0% (22.0% to 28.0%) lower (Amazon DVD, logistic, blankout, q = 0.5: 15.00% against 20.00%)"
+    )
 
 
 def test_repeats_are_averaged_before_they_are_compared():
@@ -145,8 +220,8 @@ def test_repeats_are_averaged_before_they_are_compared():
 
 def test_q_zero_is_the_plain_model_and_never_counts_as_corrupted():
     rows = SWEEP[SWEEP["corruption"] == "blankout"]
-    finding = ask("below_at_every_level", rows, method=BLANKOUT, level="q", tolerance=1.0)
-    assert "108 of 108 points" in finding.measured
+    finding = ask("below_at_every_level", rows, method=BLANKOUT, level="q")
+    assert "of 108 points" in finding.measured
 
 
 def test_q_zero_that_was_chosen_beside_a_plain_model_is_mcfs():
@@ -157,7 +232,7 @@ def test_q_zero_that_was_chosen_beside_a_plain_model_is_mcfs():
         made_up_rows.row(**common, corruption="blankout", q=0.0, repeat=0, value=0.20),
         made_up_rows.row(**common, corruption="blankout", q=0.5, repeat=1, value=0.28),
     ])  # fmt: skip
-    finding = ask("reduction", rows, method=BLANKOUT, level="train_size", at_least=0)
+    finding = ask("reduction", rows, method=BLANKOUT, level="train_size")
     assert finding.measured.endswith("24.00% against 25.00%)")
 
 
@@ -166,7 +241,7 @@ def test_the_plain_model_competes_for_the_best_level():
     best_at_zero = scaled(rows, 0.1, q=0.0)
     finding = ask("best_level_between", best_at_zero, method=BLANKOUT, low=0.5, high=0.9)
     assert finding.measured.startswith("best q: 0 (12×)")
-    assert not finding.holds
+    assert finding.verdict == DIFFERS
 
 
 def test_on_one_data_set_levels_are_counted():
@@ -174,51 +249,39 @@ def test_on_one_data_set_levels_are_counted():
     finding = ask(
         "below_at_every_level", scaled(NIGHT, 2.0, deletion=0.3, corruption="dropout"), **parameters
     )
-    assert finding.measured.startswith("below at 8 of 10 levels; least gain: MNIST")
-    assert finding.short == "not at 2 of 10 levels"
+    assert finding.measured.startswith("least gain -")
+    assert finding.measured.endswith("below at 8 of 10 points")
+    assert finding.short.endswith("below 0.00 points")
     many = ask("below_at_every_level", NIGHT, method={"corruption": "dropout"}, level="deletion", above=0)
-    assert many.measured.startswith("below at 27 of 27 points (3 of 3 curves)")
+    assert many.measured.endswith("below at 27 of 27 points")
 
 
 def test_a_cost_is_judged_on_each_data_set():
-    cost = scaled(made_up_rows.cost(), 5.0, dataset="reuters")  # 1.6 and 8: their mean would be far from 2
-    three = pd.concat([cost, cost[cost["dataset"] == "amazon-books"].assign(dataset="mnist")])
-    parameters = {"method": {"loss": "exponential"}, "paper": 2, "factor": 1.5}
-    finding = ask("ratio_near", three, **parameters)
-    assert finding.holds
-    assert finding.measured == (
-        "Amazon books 1.6, Reuters 8.0, MNIST 1.6 times a plain gradient: 2 of 3 data sets within a factor of 1.5"
-    )
-    assert ask("ratio_near", cost, **parameters).short == "dearer on 1"
+    cost = scaled(made_up_rows.cost(), 5.0, dataset="reuters")
+    finding = ask("cost_is", cost, method={"loss": "exponential"}, states=2)
+    assert finding.measured == "Amazon books 1.6, Reuters 8.0 times a plain gradient"
+    assert (finding.estimate.low, finding.estimate.high) == pytest.approx((1.6, 8.0))
+    assert finding.verdict == HOLDS
 
 
 def test_corruptions_have_their_usual_names_and_an_order_is_shown_whole(tmp_path):
     gaps = pd.DataFrame([made_up_rows.row(corruption="gaussian", metric="largest_gap_paper", value=1e-3)])
-    assert ask("gap_below", gaps, corruptions=["gaussian"], limit=1e-6).short == "not exact under Gaussian"
-    assert "logistic Poisson 100%" in ask("chosen_l2_at_most", SWEEP, method=POISSON, share=0.5).measured
+    assert "Gaussian 0.001" in ask("no_gap", gaps, corruptions=["gaussian"]).measured
     methods = [{"loss": "logistic", **BLANKOUT}, {"loss": "logistic", **POISSON}]
     claim = {"items": ["table3"], "check": {"order_of": {"methods": methods}}}
     judgement = judged(tmp_path, claim, {"table3": (made_up_rows.cifar(), {})})
     assert "logistic, blankout 29.00% &lt; logistic, Poisson 30.00% |" in judging.claims_markdown([judgement])
 
 
-def test_an_error_that_does_not_fall_is_said_to_be_no_lower():
-    rows = made_up_rows.explicit()
-    flat = rows.assign(value=0.2)
-    assert ask("falls_with_copies", flat, method=BLANKOUT).short == "not lower at the last M"
+def test_an_error_that_does_not_fall_is_undecided():
+    flat = made_up_rows.explicit().assign(value=0.2)
+    assert ask("falls_with_copies", flat, method=BLANKOUT).verdict == UNDECIDED
 
 
 def test_a_number_that_the_paper_quotes_has_its_own_source():
-    parameters = {"method": {"loss": "quadratic", **POISSON}, "paper": 31.2, "tolerance": 1}
-    finding = ask("value_near", made_up_rows.cifar(), whose="Coates et al. have", **parameters)
+    parameters = {"method": {"loss": "quadratic", **POISSON}, "states": 31.2}
+    finding = ask("error_is", made_up_rows.cifar(), whose="Coates et al. have", **parameters)
     assert finding.measured.endswith("where Coates et al. have 31.2%")
-
-
-def test_room_that_is_given_is_said():
-    finding = ask("below_at_every_level", SWEEP, method=POISSON, tolerance=0.002)
-    assert finding.measured.startswith("below or within 0.2 points on ")
-    steps = ask("falls_with_copies", made_up_rows.explicit(), method=BLANKOUT, tolerance=0.005)
-    assert steps.measured.endswith("0 of 8 steps rise by more than 0.5 points")
 
 
 @pytest.mark.parametrize("wrong", [{"status": "failed"}, {"metric": "validation_error"}])
@@ -272,9 +335,9 @@ def test_both_multi_class_forms_are_answered_and_the_released_one_judged(tmp_pat
 def test_verdicts_name_the_form_on_several_classes_only():
     rows = made_up_rows.q_sweep(datasets=("reuters",), forms=("shared",))
     few = rows[(rows["loss"] == "logistic") & (rows["q"].isna() | (rows["q"] == 0.8))]
-    words = ask("reduction", few, method=BLANKOUT, level="q", at_least=1).measured
+    words = ask("reduction", few, method=BLANKOUT, level="q").measured
     assert "Reuters, logistic (shared), blankout, q = 0.8" in words
-    words = ask("reduction", few.assign(multiclass=""), method=BLANKOUT, level="q", at_least=1).measured
+    words = ask("reduction", few.assign(multiclass=""), method=BLANKOUT, level="q").measured
     assert "Reuters, logistic, blankout, q = 0.8" in words
 
 
@@ -315,7 +378,7 @@ def test_a_weak_plain_model_of_another_training_size_is_no_opponent(tmp_path):
     check = {"below_at_every_level": {"method": POISSON, "level": "train_size"}}
     claim = {"items": ["fig5"], "data": ["dmoz"], "check": check}
     judgement = judged(tmp_path, claim, {"fig5": (rows, {}), "weak": (weak, {})}, weak_baselines=["weak"])
-    assert judgement.verdict == HOLDS
+    assert judgement.verdict != NOT_RUN
     assert judgement.also == ()
 
 
@@ -328,7 +391,7 @@ def test_the_better_of_two_penalties_is_chosen_on_validation_rows(tmp_path):
         for metric, value in zip(("validation_error", "test_error"), values, strict=True)
     ]
     rows.append(made_up_rows.row(**common, corruption="dropout", q=0.5, value=0.25))
-    claim = {"items": ["fig9"], "data": ["mnist"], "check": {"reduction": {**AT_HALF, "at_least": 10}}}
+    claim = {"items": ["fig9"], "data": ["mnist"], "check": {"reduction": {**AT_HALF, "states": 33}}}
     judgement = judged(tmp_path, claim, {"fig9": (made_up_rows.frame(rows), {})})
     assert "25.00% against 30.00%" in judgement.measured
     assert any(
@@ -337,7 +400,7 @@ def test_the_better_of_two_penalties_is_chosen_on_validation_rows(tmp_path):
 
 
 def test_the_unbiased_form_is_answered_beside_the_biased_one(tmp_path):
-    claim = {"items": ["fig9"], "data": ["mnist"], "check": {"reduction": {**AT_HALF, "at_least": 10}}}
+    claim = {"items": ["fig9"], "data": ["mnist"], "check": {"reduction": {**AT_HALF, "states": 33}}}
     judgement = judged(tmp_path, claim, {"fig9": (NIGHT, {})})
     assert judgement.verdict == HOLDS
     assert any("unbiased" in words and "it differs" in words for words in judgement.also)
@@ -349,9 +412,7 @@ def test_the_unbiased_form_is_compared_with_unbiased_others(tmp_path):
     rows = scaled(NIGHT, 0.5, corruption="blankout", loss="quadratic")
     judgement = judged(tmp_path, {"items": ["fig9"], "data": ["mnist"], "check": check}, {"fig9": (rows, {})})
     assert judgement.verdict == HOLDS
-    assert any(
-        words.startswith("With unbiased blankout it differs: lower in 10 of 20") for words in judgement.also
-    )
+    assert any("With unbiased blankout" in words and "lower in 10 of 20" in words for words in judgement.also)
 
 
 @pytest.mark.parametrize(
@@ -377,20 +438,20 @@ def test_csv_has_a_line_for_every_claim_and_quotes_what_needs_it(tmp_path):
         csv.DictReader(io.StringIO(judging.claims_csv(judging.judge_all(found, read_results(tmp_path)))))
     )
     assert [line["id"] for line in lines] == [claim.id for claim in found.claims]
-    assert {line["verdict"] for line in lines} <= set(judging.VERDICTS)
+    assert {line["verdict"] for line in lines} <= set(VERDICTS)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"check": {"eval": {}}}, "no predicate"),
-        ({"check": {"value_near": {"method": {}, "paper": 1, "tolerance": 1, "colour": 1}}}, "colour"),
+        ({"check": {"error_is": {"method": {}, "states": 1, "colour": 1}}}, "colour"),
         ({"data": ["imagenet"]}, "imagenet"),
         ({"id": "amazon-rise"}, "amazon-rise appear twice"),
-        ({"check": {"reduction": {"method": {}}}}, "one of near, at_least and at_most"),
-        ({"check": {"reduction": {"method": {}, "at": 0.5, "near": 40}}}, "level"),
+        ({"check": {"reduction": {"method": {}, "states": 1, "at_most": 2}}}, "one of states and at_most"),
+        ({"check": {"reduction": {"method": {}, "at": 0.5, "states": 40}}}, "level"),
         ({"check": {"below_at_every_level": {"method": {}, "of": 0}}}, "greater than or equal to 1"),
-        ({"check": {"ratio_near": {"method": {}, "paper": 2, "factor": 0}}}, "greater than or equal to 1"),
+        ({"check": {"computed": {"what": "everything"}}}, "is no check"),
     ],
 )
 def test_a_wrong_claim_is_one_clear_error(tmp_path, change, words):
@@ -419,4 +480,4 @@ def test_an_error_quotes_no_more_of_the_file_than_a_line(tmp_path):
 
 def test_a_question_that_rows_cannot_answer_is_not_answered():
     with pytest.raises(NotEnough):
-        ask("reduction", NIGHT, **{**AT_HALF, "at": 0.55}, at_least=1)
+        ask("reduction", NIGHT, **{**AT_HALF, "at": 0.55})

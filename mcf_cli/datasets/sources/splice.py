@@ -17,17 +17,22 @@ SYMBOLS = "ACGTDNSR"
 LENGTH = 60
 
 
-def load_splice(here: Here, symbols: int = 8) -> Dataset:
-    """One-hot sequences over 8 symbols, or over the 4 nucleotides without the rows that hold others."""
+def load_splice(here: Here, symbols: int = 8, together: bool = True) -> Dataset:
+    """One-hot sequences over 8 symbols, or over the 4 nucleotides without the rows that hold others.
+
+    Identical sequences stay on one side of every split, unless ``together`` is false.
+    """
     if symbols not in (4, 8):
         raise McfError(f"splice: symbols is {symbols}; choose 8 (the paper's D = 480) or 4 (A, C, G, T)")
     records = read_records(next(iter(here.paths.values())))
-    key = fingerprint("splice", records, symbols)
+    key = fingerprint("splice", records, symbols, *(() if together else ("apart",)))
     notes: tuple[str, ...] = ()
     if symbols == 4:
         clear = [record for record in records if set(record[0]) <= set(SYMBOLS[:4])]
         notes = (f"4 symbols: {len(records) - len(clear)} sequences with an uncertain nucleotide left out",)
         records = clear
+    if not together:
+        notes += ("identical sequences may stand in training and test rows",)
     sequences = [sequence for sequence, _ in records]
     return Dataset(
         name="splice",
@@ -38,7 +43,7 @@ def load_splice(here: Here, symbols: int = 8) -> Dataset:
         sha256=key,
         description="Splice junctions of primate DNA (UCI): exon-intron, intron-exon or neither",
         feature_names=position_names(LENGTH, SYMBOLS[:symbols]),
-        groups=identical_groups(sequences),
+        groups=identical_groups(sequences) if together else None,
         blocks=symbols,
         notes=notes,
     )

@@ -19,7 +19,7 @@ class Computed(WithoutRows):
     """A check of ``algebra``: what it measures is zero up to rounding, or positive."""
 
     what: str
-    is_: Literal["zero", "positive"] = "zero"
+    expects: Literal["zero", "positive"] = "zero"
 
     @field_validator("what")
     @classmethod
@@ -30,5 +30,5 @@ class Computed(WithoutRows):
 
     def answer(self, results: Sequence[Result]) -> Finding:
         number, words = algebra.CHECKS[self.what]()
-        region = Region(high=ROUNDING) if self.is_ == "zero" else Region.positive()
+        region = Region(high=ROUNDING) if self.expects == "zero" else Region.positive()
         return Finding(words, number if isinstance(number, Estimate) else Estimate.exact(number), region)

@@ -235,12 +235,12 @@ class MoreEffective(Predicate):
     method: Methods
     over: Opponent = "plain"
     level: Level | None = "q"
-    on: list[str] = Field(min_length=1)
-    than_on: list[str] = Field(min_length=1)
+    these: list[str] = Field(min_length=1)
+    those: list[str] = Field(min_length=1)
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         found = compare(rows, self.method, self.over, self.level)
-        sides = [self._curves(found, names) for names in (self.on, self.than_on)]
+        sides = [self._curves(found, names) for names in (self.these, self.those)]
         cells = found.reductions
         first, second = (Estimate.of(cells, partial(_mean_best, side)) for side in sides)
         estimate = difference(first, second)

@@ -150,11 +150,15 @@ class NoGap(Predicate):
 
 
 class Shape(ClaimPart):
-    """Rows, columns and classes of a data set as the paper has them; what it does not say is left out."""
+    """Rows, columns and classes of a data set as the paper has them; what it does not say is left out.
+
+    ``positions`` are those of one-hot sequences: columns by symbols.
+    """
 
     rows: int | None = None
     columns: int | None = None
     classes: int | None = None
+    positions: int | None = None
 
 
 class DataSize(WithoutRows):
@@ -169,12 +173,14 @@ class DataSize(WithoutRows):
             raise NotEnough("none of its data sets was used")
         words, off = [], 0
         for name, fact in found.items():
-            here = (*fact["shape"], fact.get("n_classes"))
+            blocks = fact.get("blocks")
+            here = (*fact["shape"], fact.get("n_classes"), fact["shape"][1] // blocks if blocks else None)
             stated = tuple(self.shapes[name].model_dump().values())
             off += sum(there is not None and mine != there for mine, there in zip(here, stated, strict=True))
             cells = [
-                f"{mine:,}" + (f" for {s:,}" if s not in (None, mine) else "")
-                for mine, s in zip(here, stated, strict=True)
+                "" if mine is None else f"{mine:,}" + (f" for {there:,}" if there not in (None, mine) else "")
+                for mine, there in zip(here, stated, strict=True)
             ]
-            words.append(f"{dataset_label(name, '')} {' × '.join(cells[:2])}, {cells[2]} classes")
+            told = f"{dataset_label(name, '')} {' × '.join(cells[:2])}, {cells[2]} classes"
+            words.append(told + (f", {cells[3]} positions" if cells[3] else ""))
         return Finding("; ".join(words), Estimate.exact(off), Region(high=0.5), "numbers off")
