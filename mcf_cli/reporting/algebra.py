@@ -9,7 +9,7 @@ tests/core/test_errata.py their tests.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -20,14 +20,14 @@ from mcf_cli.core.problem import Problem
 from mcf_cli.reporting.statistics import Estimate
 
 Answer = tuple[float | Estimate, str]
-BUILT_IN = ("builtin-reviews", "builtin-topics", "builtin-digits", "builtin-splice", "builtin-textures")
+_BUILT_IN_SETS = ("builtin-reviews", "builtin-topics", "builtin-digits", "builtin-splice", "builtin-textures")
 X = np.array([[0.7, 0.2, -1.2], [0.4, 2.0, 0.3], [-0.5, 0.9, 0.6], [1.1, -0.8, 0.5]])
 COUNTS = np.array([[0, 3, 1], [1, 0, 2], [2, 1, 0], [4, 0, 1.0]])
 Y = np.array([0, 1, 1, 0])
 SIGNS = 2.0 * Y - 1
 W = np.array([0.8, -0.5, 0.3])
 Q = 0.4
-SEED = 2013
+_SEED = 2013
 
 
 def _copies(x: np.ndarray, q: float, unbiased: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +64,7 @@ def _worst_chord(
     chords: int = 60,
 ) -> tuple[float, int]:
     """By how much a function lies above its chords at their middle, at most, and on how many it does."""
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng(_SEED)
     excess = []
     for _ in range(chords):
         a, b = draw(random), draw(random)
@@ -80,7 +80,7 @@ def _kappa(t: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def tighter() -> Answer:
     """The variational bound with lambda solved, against Jensen's and the expectation."""
-    random, above, gains, below = np.random.default_rng(SEED), [], [], []
+    random, above, gains, below = np.random.default_rng(_SEED), [], [], []
     for _ in range(100):
         w = 3 * random.normal(size=3)
         jensen, bound = (_value(Blankout(Q), w, surrogate=name) for name in ("jensen", "variational"))
@@ -176,7 +176,7 @@ def undertraining() -> Answer:
     from mcf_cli import datasets
 
     shares: dict[bool, list[float]] = {False: [], True: []}
-    for name in BUILT_IN:
+    for name in _BUILT_IN_SETS:
         data = datasets.load(name)
         problem = Problem(data.X, data.y)
         for corrupted, found in shares.items():
@@ -185,14 +185,14 @@ def undertraining() -> Answer:
     gains = 100 * (np.array(shares[True]) - np.array(shares[False]))
     words = ", ".join(
         f"{name.removeprefix('builtin-')} {with_it:.0%} with blankout and {without:.0%} without"
-        for name, with_it, without in zip(BUILT_IN, shares[True], shares[False], strict=True)
+        for name, with_it, without in zip(_BUILT_IN_SETS, shares[True], shares[False], strict=True)
     )
     return Estimate.student(gains), f"how evenly weights are used: {words}"
 
 
 def _with_outliers() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Counts of two classes, one training row in fifty a hundred times too large."""
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng(_SEED)
     rates = np.vstack([np.linspace(1, 3, 12), np.linspace(3, 1, 12)])
     y = np.arange(1400) % 2
     data = random.poisson(rates[y]).astype(float)
@@ -372,7 +372,7 @@ def erratum_22() -> Answer:
 
 
 ON_BUILT_IN = frozenset({"undertraining"})  # the checks that look at built-in data
-CHECKS: dict[str, Callable[[], Answer]] = {
+ALGEBRA: dict[str, Callable[[], Answer]] = {
     check.__name__: check
     for check in (
         *(tighter, quadratic_convex, exponential_convex, jensen_convex, variational_not_jointly_convex),
@@ -381,3 +381,9 @@ CHECKS: dict[str, Callable[[], Answer]] = {
         *(erratum_09, erratum_10, erratum_15, erratum_18, erratum_19, erratum_20, erratum_21, erratum_22),
     )
 }
+
+
+@cache
+def answer_to(name: str) -> Answer:
+    """The answer of a check, computed once a process: it depends on nothing but the code."""
+    return ALGEBRA[name]()

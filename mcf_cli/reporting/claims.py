@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError, model_validator
 from mcf_cli.errors import McfError
 from mcf_cli.reporting import algebra
 from mcf_cli.reporting.comparison import ClaimPart, NotEnough, is_plain, plain_rows
-from mcf_cli.reporting.predicates import computed, curves, errors, facts
+from mcf_cli.reporting.predicates import curves, errors, facts
 from mcf_cli.reporting.predicates.base import Predicate, WithoutRows
 from mcf_cli.reporting.results import Result, rerun_command, rerun_found
 from mcf_cli.reporting.tables import escape_markdown
@@ -58,7 +58,7 @@ VOCABULARY: dict[str, type[Predicate] | type[WithoutRows]] = {  # the words of a
     "bounds_lie_above": facts.BoundsLieAbove,
     "no_gap": facts.NoGap,
     "data_size": facts.DataSize,
-    "computed": computed.Computed,
+    "computed": facts.Computed,
 }
 
 COMPUTED = "computed"  # where claims stand that no item answers
@@ -287,7 +287,7 @@ def _judged(claim: Claim, finding: Finding, data: str, told: Mapping[str, Any]) 
 
 def _on_the_spot(predicate: WithoutRows, found: Iterable[Result]) -> str:
     """What data an answer without rows rests on."""
-    if isinstance(predicate, computed.Computed):
+    if isinstance(predicate, facts.Computed):
         return BUILT_IN if predicate.what in algebra.ON_BUILT_IN else NONE_NEEDED
     names = predicate.shapes if isinstance(predicate, facts.DataSize) else {}
     data = [fact for item in found for fact in item.environment.get("data") or () if fact["name"] in names]

@@ -1,7 +1,7 @@
 """Methods side by side: which rows a claim is about, what they are compared with, and on which cells.
 
 ``compare`` sets a method beside its opponent on every data set and level that both have. A comparison knows the mean
-errors in a table and, for intervals, as ``Cells``.
+errors in a table and, for intervals, as ``Quantities``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from mcf_cli.reporting.series import CORRUPTIONS, SURROGATE_NAMES, curve_label, dataset_label
-from mcf_cli.reporting.statistics import Cells
+from mcf_cli.reporting.statistics import Quantities
 
 Level = Literal["q", "deletion", "train_size"]
 LEVEL_WORDS = {"q": "q = {:g}", "deletion": "{:.0%} deleted", "train_size": "{:,.0f} training examples"}
@@ -85,19 +85,19 @@ class Comparison:
     """A line for every data set, method and level, with ``ours`` and ``theirs``; and the cells behind the lines."""
 
     table: pd.DataFrame
-    cells: Cells
+    cells: Quantities
 
     def only(self, keep: pd.Series | np.ndarray) -> Comparison:
         """Some of its lines."""
         return Comparison(self.table[keep].reset_index(drop=True), self.cells)
 
     @property
-    def gains(self) -> Cells:
+    def gains(self) -> Quantities:
         """How much lower our errors are, in points."""
         return self.cells.differences(self.table["their_cell"], self.table["our_cell"]).scaled(100)
 
     @property
-    def reductions(self) -> Cells:
+    def reductions(self) -> Quantities:
         """How much lower our errors are, in per cent of theirs."""
         return self.cells.reductions(self.table["our_cell"], self.table["their_cell"]).scaled(100)
 
@@ -139,7 +139,7 @@ def compare(
     joined = ours.merge(theirs, on=match, how="inner")
     if joined.empty:
         raise NotEnough(f"no rows of {_described(over)} beside those of {_described(method)}")
-    cells = Cells.of_errors([*our_groups, *their_groups])
+    cells = Quantities.of_errors([*our_groups, *their_groups])
     values = {
         side: cells.values[joined[f"{cell}_cell"]] for side, cell in (("ours", "our"), ("theirs", "their"))
     }

@@ -231,14 +231,15 @@ def write_report(
     )
     results = read_results(results_folder) if results is None else results
     judgements = judging.judge_all(claims, results)
+    from_items = [j for j in judgements if j.claim.items]  # the others say themselves what they look at
     facts = {
         "sections": _sections(claims, results, judgements),
         "tally": judging.tally(judgements),
         "total": len(judgements),
         "words": verdicts.VERDICTS,
         "totals": {word: sum(j.verdict == word for j in judgements) for word in verdicts.VERDICTS},
-        "set_apart": any(j.verdict != verdicts.NOT_RUN and not j.of_the_paper for j in judgements),
-        "built_in": any(j.data == judging.BUILT_IN for j in judgements),
+        "set_apart": any(j.verdict != verdicts.NOT_RUN and not j.of_the_paper for j in from_items),
+        "built_in": any(j.data == judging.BUILT_IN for j in from_items),
         "environments": _environments(results),
     }
     results_folder.mkdir(parents=True, exist_ok=True)

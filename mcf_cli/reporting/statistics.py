@@ -24,13 +24,13 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 DRAWS = 10_000  # of the bootstrap
-SEED = 2013
+_SEED = 2013
 Places: TypeAlias = "Sequence[int] | np.ndarray | pd.Series"  # numbers of cells
 FACTORS = (2, 3, 5, 10, 20, 30, 50, 100, 1000)  # how many times the test examples, where so many would decide
 
 
 @dataclass(frozen=True)
-class Cells:
+class Quantities:
     """Some quantities with the influence of every example and repeat on each.
 
     ``influence`` is None where the rows have no errors example by example, as older versions wrote them.
@@ -42,7 +42,7 @@ class Cells:
     least: np.ndarray  # the weight of one example, below which no standard error is taken to lie
 
     @classmethod
-    def of_errors(cls, groups: Sequence[pd.DataFrame]) -> Cells:
+    def of_errors(cls, groups: Sequence[pd.DataFrame]) -> Quantities:
         """The mean errors of groups of rows; the rows of a group are one method's, on one data set."""
         if any(group["wrong"].isna().any() if "wrong" in group else True for group in groups):
             values = np.array([_mean_value(group) for group in groups])
@@ -54,15 +54,15 @@ class Cells:
             values[column], examples[column] = places.fill(influence[:, column], group)
         return cls(values, influence, examples, 1 / np.maximum(examples, 1))
 
-    def combined(self, values: np.ndarray, weights: np.ndarray) -> Cells:
+    def combined(self, values: np.ndarray, weights: np.ndarray) -> Quantities:
         """Functions of the cells: their values, and their derivatives (cells down, functions across)."""
         influence = None if self.influence is None else self.influence @ weights
         used = weights != 0
         examples = np.array([self.examples[column].min(initial=np.iinfo(int).max) for column in used.T])
         least = (np.abs(weights) * self.least[:, None]).max(axis=0, initial=0.0)
-        return Cells(np.asarray(values, dtype=float), influence, examples, least)
+        return Quantities(np.asarray(values, dtype=float), influence, examples, least)
 
-    def differences(self, first: Places, second: Places) -> Cells:
+    def differences(self, first: Places, second: Places) -> Quantities:
         """first - second, pair by pair."""
         weights = np.zeros((len(self.values), len(first)))
         pairs = np.arange(len(first))
@@ -70,7 +70,7 @@ class Cells:
         np.add.at(weights, (np.asarray(second), pairs), -1.0)
         return self.combined(self.values[list(first)] - self.values[list(second)], weights)
 
-    def reductions(self, ours: Places, theirs: Places) -> Cells:
+    def reductions(self, ours: Places, theirs: Places) -> Quantities:
         """1 - ours / theirs, pair by pair."""
         a, b = self.values[list(ours)], self.values[list(theirs)]
         weights = np.zeros((len(self.values), len(a)))
@@ -80,12 +80,12 @@ class Cells:
         np.add.at(weights, (np.asarray(theirs), pairs), a / safe**2)
         return self.combined(1 - a / safe, weights)
 
-    def mean(self) -> Cells:
+    def mean(self) -> Quantities:
         """Their mean, as a single quantity."""
         count = len(self.values)
         return self.combined(np.array([self.values.mean()]), np.full((count, 1), 1 / count))
 
-    def scaled(self, factor: float) -> Cells:
+    def scaled(self, factor: float) -> Quantities:
         """All of them in another unit."""
         influence = None if self.influence is None else factor * self.influence
         return replace(self, values=factor * self.values, influence=influence, least=abs(factor) * self.least)
@@ -158,7 +158,7 @@ class Estimate:
         return cls.between(mean, mean - half, mean + half)
 
     @classmethod
-    def of(cls, cells: Cells, take: Callable[[np.ndarray], float]) -> Estimate:
+    def of(cls, cells: Quantities, take: Callable[[np.ndarray], float]) -> Estimate:
         """What ``take`` makes of the cells. It must not fall where a cell rises: a largest, a mean, a count above 0."""
         bands = cells.bands()
         value, examples = float(take(cells.values)), int(cells.examples.min(initial=np.iinfo(int).max))
@@ -232,7 +232,7 @@ def _width(influence: np.ndarray, errors: np.ndarray) -> float:
     correlation = scaled.T @ scaled
     # A Cholesky factor is the same on every machine, which eigenvectors are not; the little added makes it exist.
     factor = np.linalg.cholesky(correlation + 1e-6 * np.eye(len(correlation)))
-    draws = np.random.default_rng(SEED).standard_normal((DRAWS, len(correlation))) @ factor.T
+    draws = np.random.default_rng(_SEED).standard_normal((DRAWS, len(correlation))) @ factor.T
     simultaneous = float(np.quantile(np.abs(draws).max(axis=1), CONFIDENCE))
     independent = float(stats.norm.ppf(1 - (1 - CONFIDENCE) / 2 / influence.shape[1]))  # Bonferroni
     return max(float(stats.norm.ppf((1 + CONFIDENCE) / 2)), min(simultaneous, independent))

@@ -18,7 +18,7 @@ from mcf_cli.reporting.comparison import (
     plain_rows,
 )
 from mcf_cli.reporting.predicates.base import Predicate
-from mcf_cli.reporting.statistics import Bands, Cells, Estimate
+from mcf_cli.reporting.statistics import Bands, Estimate, Quantities
 from mcf_cli.reporting.verdicts import Finding, Region, spoken_interval
 
 
@@ -39,7 +39,7 @@ class BestLevelBetween(Predicate):
         if not curves:
             raise NotEnough("no rows with a level")
         levels = [np.array([part[self.level].iloc[0] for part in parts]) for parts in curves]
-        cells = Cells.of_errors([part for parts in curves for part in parts])
+        cells = Quantities.of_errors([part for parts in curves for part in parts])
         ends = np.cumsum([0, *(len(parts) for parts in curves)])
         spans = [np.arange(a, b) for a, b in pairwise(ends)]
         best = [span[np.argmin(cells.values[span])] for span in spans]
@@ -86,7 +86,7 @@ class RisesAfter(Predicate):
         ends = [(parts[0], parts[-1]) for parts in levels_of(frame, self.level) if len(parts) > 1]
         if not ends:
             raise NotEnough(f"no levels beyond {self.start:g}")
-        cells = Cells.of_errors([part for pair in ends for part in pair])
+        cells = Quantities.of_errors([part for pair in ends for part in pair])
         first, last = range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2)
         rises = cells.differences(list(last), list(first)).scaled(100)
         estimate = Estimate.of(rises, np.min)
@@ -177,10 +177,12 @@ class LimitIsBest(Predicate):
         return Finding(words, estimate, Region.positive(), "points")
 
 
-def _copies(method: Methods, rows: pd.DataFrame) -> tuple[np.ndarray, Cells]:
+def _copies(method: Methods, rows: pd.DataFrame) -> tuple[np.ndarray, Quantities]:
     """The numbers of copies, ascending, and the mean error at each."""
     frame = method.rows(rows)
     groups = list(frame[frame["copies"].notna()].groupby("copies", sort=True))
     if not groups:
         raise NotEnough("no rows with a number of copies")
-    return np.array([float(copies) for copies, _ in groups]), Cells.of_errors([part for _, part in groups])
+    return np.array([float(copies) for copies, _ in groups]), Quantities.of_errors(
+        [part for _, part in groups]
+    )

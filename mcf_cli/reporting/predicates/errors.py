@@ -27,7 +27,7 @@ from mcf_cli.reporting.comparison import (
     place_words,
 )
 from mcf_cli.reporting.predicates.base import Predicate
-from mcf_cli.reporting.statistics import Cells, Estimate, difference
+from mcf_cli.reporting.statistics import Estimate, Quantities, difference
 from mcf_cli.reporting.verdicts import Finding, Region, spoken_interval
 
 MOST = 0.5
@@ -142,12 +142,12 @@ class Reduction(Predicate):
             words += f" {'on average' if self.take == 'mean' else 'in the middle'} of {len(ordered)} cases"
         return Finding(words, estimate, self._region(), unit)
 
-    def _taken(self, cells: Cells) -> Estimate:
+    def _taken(self, cells: Quantities) -> Estimate:
         if self.take == "mean":
             return Estimate.of(cells.mean(), np.mean)
         return Estimate.of(cells, np.max if self.take == "largest" else np.median)
 
-    def _mean_words(self, cells: Cells, unit: str) -> str:
+    def _mean_words(self, cells: Quantities, unit: str) -> str:
         return spoken_interval(Estimate.of(cells.mean(), np.mean), unit)
 
     def _region(self) -> Region:
@@ -172,7 +172,7 @@ class ErrorIs(Predicate):
         found = cases(frame)
         if len(found) > 1:
             raise NotEnough("several methods, where the number is of one")
-        estimate = Estimate.of(Cells.of_errors([found[0][1]]).scaled(100), np.mean)
+        estimate = Estimate.of(Quantities.of_errors([found[0][1]]).scaled(100), np.mean)
         words = f"{spoken_interval(estimate, '%')} ({place_words(frame, None)}) where {self.whose} {self.states:.1f}%"
         return Finding(words, estimate, Region.number(self.states, self.digits, "below", self.examples), "%")
 
@@ -186,7 +186,7 @@ class OrderOf(Predicate):
         groups = [methods.rows(rows) for methods in self.methods]
         if any(group.empty for group in groups):
             raise NotEnough("one of the methods has no rows")
-        cells = Cells.of_errors(groups)
+        cells = Quantities.of_errors(groups)
         steps = list(pairwise(range(len(groups))))
         gains = cells.differences([b for _, b in steps], [a for a, _ in steps]).scaled(100)
         estimate = Estimate.of(gains, np.min)

@@ -1,14 +1,16 @@
-"""Questions about costs, bounds, exactness and the data: numbers that are measured or counted, not sampled."""
+"""Questions about costs, bounds, exactness and the data: numbers that are measured or computed, not sampled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import field_validator
 from scipy import stats
 
+from mcf_cli.reporting import algebra
 from mcf_cli.reporting.comparison import (
     ClaimPart,
     Methods,
@@ -23,7 +25,7 @@ from mcf_cli.reporting.series import CORRUPTIONS
 from mcf_cli.reporting.statistics import Estimate
 from mcf_cli.reporting.verdicts import Finding, Region, spoken_interval
 
-ROUNDING = float(np.sqrt(np.finfo(float).eps))  # what is equal in exact arithmetic lies within this
+EXACT_WITHIN = float(np.sqrt(np.finfo(float).eps))  # what is equal in exact arithmetic lies within this
 
 
 class CostIs(Predicate):
@@ -145,11 +147,11 @@ class NoGap(Predicate):
             raise NotEnough("no measured gaps")
         listed = ", ".join(f"{CORRUPTIONS.get(name, name)} {gap:.2g}" for name, gap in worst.items())
         return Finding(
-            f"largest gap to refitting: {listed}", Estimate.exact(worst.max()), Region(high=ROUNDING)
+            f"largest gap to refitting: {listed}", Estimate.exact(worst.max()), Region(high=EXACT_WITHIN)
         )
 
 
-class Shape(ClaimPart):
+class StatedShape(ClaimPart):
     """Rows, columns and classes of a data set as the paper has them; what it does not say is left out.
 
     ``positions`` are those of one-hot sequences: columns by symbols.
@@ -164,7 +166,7 @@ class Shape(ClaimPart):
 class DataSize(WithoutRows):
     """The data sets have the numbers of rows, columns and classes that the paper states: none of them differs."""
 
-    shapes: dict[str, Shape]
+    shapes: dict[str, StatedShape]
 
     def answer(self, results: Sequence[Result]) -> Finding:
         facts = {f["name"]: f for result in results for f in result.environment.get("data") or ()}
@@ -184,3 +186,22 @@ class DataSize(WithoutRows):
             told = f"{dataset_label(name, '')} {' × '.join(cells[:2])}, {cells[2]} classes"
             words.append(told + (f", {cells[3]} positions" if cells[3] else ""))
         return Finding("; ".join(words), Estimate.exact(off), Region(high=0.5), "numbers off")
+
+
+class Computed(WithoutRows):
+    """A check of ``algebra``: what it measures is zero up to rounding, or positive."""
+
+    what: str
+    expects: Literal["zero", "positive"] = "zero"
+
+    @field_validator("what")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in algebra.ALGEBRA:
+            raise ValueError(f"{name!r} is no check; there are {', '.join(algebra.ALGEBRA)}")
+        return name
+
+    def answer(self, results: Sequence[Result]) -> Finding:
+        number, words = algebra.answer_to(self.what)
+        region = Region(high=EXACT_WITHIN) if self.expects == "zero" else Region.positive()
+        return Finding(words, number if isinstance(number, Estimate) else Estimate.exact(number), region)
