@@ -260,8 +260,8 @@ def write_report(
 
 def _answer(judgements: list[Judgement]) -> tuple[str, ...]:
     """How many claims hold, on what data, and item by item."""
-    judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN]
-    if not judged:
+    judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN and (j.claim.items or j.of_the_paper)]
+    if not any(j.claim.items for j in judged):
         return ()
     lines = []
     for data, counts in judging.tally(judged).items():

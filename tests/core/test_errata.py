@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from mcf_cli import Blankout, Dropout, Gaussian, Laplace, Poisson
 from mcf_cli.core.problem import Problem
+from scipy import stats
 from scipy.special import expit, logsumexp
 from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
 
 from tests.core import reference as ref
 
@@ -313,3 +315,79 @@ def test_erratum_15_laplace_exponential_is_convex_only_inside_its_domain():
         Laplace(scale), 0.0
     )
     assert 0 < solution.coef[0, 0] < 1 / scale
+
+
+def test_the_minimised_variational_bound_is_not_convex():
+    """Section 5.1 says so of (w, lambda) together. With lambda solved for each w it is not convex in w either.
+
+    For a fixed lambda it is, and so is Jensen's bound.
+    """
+    q, chords = 0.9, 3 * np.random.default_rng(0).normal(size=(40, 2, 3))
+
+    def bend(function, chord):
+        return function(chord.mean(axis=0)) - (function(chord[0]) + function(chord[1])) / 2
+
+    def bound(surrogate):
+        return lambda w: core(Blankout(q), w, surrogate=surrogate)[0]
+
+    minimised = np.array([bend(bound("variational"), chord) for chord in chords])
+    assert minimised.max() > 0.1
+    assert max(bend(bound("jensen"), chord) for chord in chords) < 1e-9
+    laws = laws_of(ref.blankout, q)
+    for lam in (0.1, 0.5, 0.9):
+
+        def at(w, lam=lam):
+            return np.mean([
+                ref.variational_at(lam, law, label, w[None, :], NO_BIAS, "pairwise")
+                for law, label in zip(laws, Y, strict=True)
+            ])  # fmt: skip
+
+        assert max(bend(at, chord) for chord in chords) < 1e-9
+
+
+def test_erratum_18_nearest_neighbour_is_at_most_twice_the_bayes_error():
+    """Section 1: "the error of a nearest neighbor classifier is twice the Bayes error"."""
+    rng = np.random.default_rng(0)
+    p, count = 0.3, 4000
+    train, test = rng.random((count, 1)), rng.random((count, 1))
+    labels = [
+        (rng.random(count) < p).astype(int) for _ in range(2)
+    ]  # class 0 everywhere, but for noise: Bayes is p
+    neighbour = KNeighborsClassifier(1).fit(train, labels[0])
+    error = np.mean(neighbour.predict(test) != labels[1])
+    assert error == pytest.approx(2 * p * (1 - p), abs=0.04)
+    assert error < 2 * p - 0.1
+
+
+def test_erratum_19_the_constant_is_the_square_of_the_target():
+    """Eq. final_lls ends in "+ 1": right for y = +-1, and wrong by y^2 - 1 for another target."""
+    law = laws_of(ref.blankout, Q)[0]
+    mean, second = ref.mean(law), ref.covariance(law)
+    for y in (-1.0, 1.0, 2.0):
+        printed = (W @ mean) ** 2 + W @ second @ W - 2 * y * (W @ mean) + 1
+        expected = (W @ mean - y) ** 2 + W @ second @ W
+        assert expected - printed == pytest.approx(y**2 - 1, abs=1e-12)
+
+
+def test_erratum_20_a_biased_mean_can_change_the_class():
+    """Section 5.3: "the unbiasedness assumption is only relevant to regression tasks"."""
+    x = np.array([1.0, 0.0, 0.0])
+    mean = ref.mean([ref.multinomial((0, 1, 2), x, ref.uniform_confusion(3, 0.9))])
+    weights = np.array([1.0, -0.5, -0.5])
+    assert np.linalg.matrix_rank(np.vstack([x, mean])) == 2  # no s(x) makes E[x~] = s(x) x
+    assert weights @ x > 0 > weights @ mean
+
+
+def test_erratum_21_convex_in_each_variable_is_not_convex():
+    """Section 3.2: "f(x) is convex iff for all x: d2 f(x) / dx2 >= 0"."""
+    hessian = np.array([[2.0, 3.0], [3.0, 2.0]])  # of x^2 + y^2 + 3xy
+    assert (np.diag(hessian) > 0).all()
+    assert np.linalg.eigvalsh(hessian).min() < 0
+
+
+def test_erratum_22_laplace_location_noise_is_no_natural_exponential_family():
+    """Sections 2 and 3.2. In such a family a log-likelihood ratio is linear in z: Gaussian noise has that."""
+    z = np.linspace(-2, 3, 101)
+    for law, linear in ((stats.norm, True), (stats.laplace, False)):
+        ratio = law.logpdf(z, loc=1.0) - law.logpdf(z, loc=0.0)
+        assert (np.abs(np.diff(ratio, 2)).max() < 1e-9) == linear
