@@ -5,18 +5,17 @@ On a cluster the rows stay on the workers; weights go out, sums come back.
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mcf_cli.core.estimators import MCFClassifier
 from mcf_cli.core.problem import Solution
 from mcf_cli.datasets.dataset import RowsOnDisk
 from mcf_cli.errors import McfError
+from mcf_cli.scale.largefile import LabelledRows
 from mcf_cli.scale.pieces import (
     ArrayFile,
     Chunks,
@@ -25,7 +24,6 @@ from mcf_cli.scale.pieces import (
     Ones,
     Outline,
     Piece,
-    PieceMatrix,
     checked,
     read_file,
 )
@@ -44,6 +42,7 @@ from mcf_cli.scale.sums import (
     how,
     solve,
     task_of,
+    total_weight,
 )
 
 
@@ -84,44 +83,13 @@ def fit_chunks(
             return fit_chunks(model, Chunks.write(source, folder), on_pass)
     classify = isinstance(model, MCFClassifier)
     targets = Targets(classify, [distinct(source.labels(number), classify) for number in range(len(source))])
-    task = task_of(model, source.n_features, targets)
+    columns = source.feature_names
+    task = task_of(model, source.n_features, targets, columns)
     options = how(model, source.n_features, targets)
-    with _Layout(source, task, targets.encode) as layout:
-        solution = solve(task, source.rows, layout.moments(), layout.sums, on_pass=on_pass, **options)
-    return finish(model, solution, source.n_features, targets)
-
-
-@dataclass(frozen=True)
-class LabelledRows:
-    """Rows on disk with their labels, in the chunks that they come in."""
-
-    X: RowsOnDisk
-    y: np.ndarray
-
-    @cached_property
-    def _numbers(self) -> Any:
-        return self.X.chunks()
-
-    @property
-    def folder(self) -> Path:
-        return self.X.table.folder
-
-    @property
-    def rows(self) -> int:
-        return len(self.y)
-
-    @property
-    def n_features(self) -> int:
-        return self.X.shape[1]
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, place: int) -> tuple[PieceMatrix, np.ndarray]:
-        return self.X.piece(self._numbers[place]), self.labels(place)
-
-    def labels(self, place: int) -> np.ndarray:
-        return self.y[self.X.span(self._numbers[place])]
+    total = total_weight(model, source, targets)
+    with _Layout(source, task, targets.encode, targets.weights) as layout:
+        solution = solve(task, total, layout.moments(), layout.sums, on_pass=on_pass, **options)
+    return finish(model, solution, task, targets, columns)
 
 
 def fit_rows(model: Fitted, X: Any, y: np.ndarray) -> Fitted:
@@ -132,8 +100,14 @@ def fit_rows(model: Fitted, X: Any, y: np.ndarray) -> Fitted:
 class _Layout:
     """What each chunk adds to a pass over the data; a chunk is laid out once, into a file that has no name."""
 
-    def __init__(self, source: Chunks | LabelledRows, task: Task, encode: Callable[[np.ndarray], np.ndarray]):
-        self.source, self.task, self.encode = source, task, encode
+    def __init__(
+        self,
+        source: Chunks | LabelledRows,
+        task: Task,
+        encode: Callable[[np.ndarray], np.ndarray],
+        weigh: Callable[[np.ndarray, Any], np.ndarray | None] = lambda y, weight: weight,
+    ):
+        self.source, self.task, self.encode, self.weigh = source, task, encode, weigh
         self.ones = Ones()
         self.file = tempfile.TemporaryFile(dir=source.folder)  # noqa: SIM115  closed by close
         self.laid_out: list[tuple[Chunk, ArrayFile]] = []
@@ -142,7 +116,8 @@ class _Layout:
         """What scales the weights for the optimiser, of all rows."""
         moments = np.zeros(self.source.n_features)
         for number in range(len(self.source)):
-            moments += chunk_moments(self.source[number][0], self.task)
+            X, y = self.source[number]
+            moments += chunk_moments(X, self.task, self.weigh(y, self.source.weights(number)))
         return moments
 
     def sums(self, W: np.ndarray, b: np.ndarray) -> Sums:
@@ -157,7 +132,7 @@ class _Layout:
 
     def _lay_out(self, number: int) -> tuple[Chunk, ArrayFile]:
         X, y = self.source[number]
-        chunk = Chunk(X, self.encode(y), self.task)
+        chunk = Chunk(X, self.encode(y), self.task, self.weigh(y, self.source.weights(number)))
         file = ArrayFile(self.file, chunk.arrays, self.ones)
         return chunk.with_arrays(file.arrays()), file
 
@@ -250,6 +225,7 @@ def fit_dask(
     n_features: int | None = None,
     zero_based: bool | None = None,
     on_pass: OnPass | None = None,
+    sample_weight: Any = None,
 ) -> Fitted:
     """Fit an MCFClassifier or MCFRegressor on a dask cluster; the solution is that of `model.fit`.
 
@@ -260,10 +236,11 @@ def fit_dask(
     ----------
     model : the estimator
     X, y : dask arrays cut by rows alone, of dense or scipy.sparse blocks; or, without y, X is a list with an item a
-        partition: the path of a svmlight or .npz file that every worker can read, or a dask.delayed pair (X, y)
+        partition: the path of a svmlight, csv or .npz file that every worker can read, or a dask.delayed pair (X, y),
+        X perhaps a DataFrame, or (X, y, sample_weight)
     client : the dask client; by default the current one
-    n_features, zero_based : for svmlight files, as in `Chunks.write`
-    on_pass : as in `fit_chunks`
+    n_features, zero_based, on_pass : as in `Chunks.write` (for svmlight files) and in `fit_chunks`
+    sample_weight : a dask array cut like y
 
     Returns
     -------
@@ -283,11 +260,10 @@ def fit_dask(
     array(['a', 'b'], dtype='<U1')
     """
     client = _client(client)
-    pieces = client.compute(_partitions(X, y))
+    pieces = client.compute(_partitions(X, y, sample_weight))
     columns, targets, rows, pieces = _survey(client, pieces, model, n_features, zero_based)
-    task = task_of(model, columns.n_features, targets)
-    setup = client.submit(_same, (columns, targets, task), pure=False)
-    setups = [setup] * len(pieces)
+    task = task_of(model, columns.n_features, targets, columns.names)
+    setups = [client.submit(_same, (columns, targets, task), pure=False)] * len(pieces)
     chunks = client.map(_lay_out, pieces, setups, pure=False)
     moments = _reduced(client, _add_arrays, client.map(_moments, pieces, setups, pure=False))
     pieces.clear()  # dask may now forget the raw rows; it still knows how to make them again
@@ -300,7 +276,7 @@ def fit_dask(
         return _reduced(client, added, shares)
 
     solution = solve(task, rows, moments, sums, on_pass=on_pass, **how(model, columns.n_features, targets))
-    return finish(model, solution, columns.n_features, targets)
+    return finish(model, solution, task, targets, columns.names)
 
 
 def _client(client: Any) -> Any:
@@ -325,14 +301,17 @@ def _large_arguments_allowed() -> Any:
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"})
 
 
-def _partitions(X: Any, y: Any) -> list[Any]:
+def _partitions(X: Any, y: Any, sample_weight: Any) -> list[Any]:
     """A delayed Piece for each partition."""
     from dask import delayed
 
     if hasattr(X, "to_delayed"):
-        return [delayed(_piece)(*pair, f"partition {i}") for i, pair in enumerate(_blocks(X, y))]
-    if y is not None:
-        raise ValueError("y goes with a dask array X; a list of partitions holds its labels itself")
+        blocks = enumerate(_blocks(X, y, sample_weight))
+        return [delayed(_piece)(X, y, f"partition {i}", *weight) for i, (X, y, *weight) in blocks]
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            "y goes with a dask array X; a list of partitions holds its labels itself, and its weights"
+        )
     if isinstance(X, str | Path):
         X = [X]
     return [
@@ -343,7 +322,7 @@ def _partitions(X: Any, y: Any) -> list[Any]:
     ]
 
 
-def _blocks(X: Any, y: Any) -> list[tuple[Any, Any]]:
+def _blocks(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
     if not hasattr(y, "to_delayed"):
         raise ValueError("X is a dask array, so y has to be one too, cut into the same blocks of rows")
     if X.ndim != 2 or X.numblocks[1] != 1:
@@ -352,13 +331,16 @@ def _blocks(X: Any, y: Any) -> list[tuple[Any, Any]]:
         raise ValueError(
             f"X has {X.numblocks[0]} blocks of rows and y {y.numblocks[0]}; rechunk one to the other's chunks"
         )
-    return list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
+    if sample_weight is not None and getattr(sample_weight, "numblocks", None) != y.numblocks[:1]:
+        raise ValueError("sample_weight has to be a dask array, cut into the same blocks of rows as y")
+    arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
+    return list(zip(*(array.to_delayed().ravel() for array in arrays), strict=True))
 
 
 def _survey(
     client: Any, pieces: list[Any], model: Fitted, n_features: int | None, zero_based: bool | None
-) -> tuple[Columns, Targets, int, list[Any]]:
-    """What all partitions together show: columns, labels and number of rows; and the partitions that have rows."""
+) -> tuple[Columns, Targets, float, list[Any]]:
+    """What all partitions together show: columns, labels and weight of rows; and the partitions that have rows."""
     classify = isinstance(model, MCFClassifier)
     found: list[tuple[Outline, np.ndarray]] = client.gather(
         client.map(_describe, pieces, [classify] * len(pieces), pure=False)
@@ -371,7 +353,12 @@ def _survey(
         raise McfError("svmlight files and other partitions do not mix: give one kind")
     columns = Columns.agreed(outlines, n_features, zero_based)
     targets = Targets(classify, [found[number][1] for number in held])
-    return columns, targets, sum(outline.rows for outline in outlines), [pieces[number] for number in held]
+    pieces = [pieces[number] for number in held]
+    if getattr(model, "class_weight", None) is None:
+        return columns, targets, sum(outline.weight for outline in outlines), pieces
+    totals = client.map(_totals, pieces, [targets] * len(pieces), pure=False)
+    weight = targets.weigh(model.class_weight, _reduced(client, _add_arrays, totals))
+    return columns, targets, weight, pieces
 
 
 def _reduced(client: Any, add: Callable[..., Any], futures: list[Any]) -> Any:
@@ -393,16 +380,15 @@ def _read(path: str) -> Piece:
 
 
 def _piece_of_pair(pair: Any, name: str) -> Piece:
-    try:
-        X, y = pair
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is not a pair (X, y), nor the path of a file") from None
-    return _piece(X, y, name)
+    if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
+        raise ValueError(f"{name} is not a pair (X, y), nor the path of a file")
+    X, y, *weight = pair
+    return _piece(X, y, name, *weight)
 
 
-def _piece(X: Any, y: Any, name: str) -> Piece:
-    X = X if sp.issparse(X) else np.asarray(X)
-    return checked(X, y, name) if X.shape[0] else Piece(X, np.asarray(y), name)
+def _piece(X: Any, y: Any, name: str, weight: Any = None) -> Piece:
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    return checked(X, y, name, weight) if X.shape[0] else Piece(X, np.asarray(y), name)
 
 
 def _describe(piece: Piece, classify: bool) -> tuple[Outline, np.ndarray]:
@@ -411,12 +397,17 @@ def _describe(piece: Piece, classify: bool) -> tuple[Outline, np.ndarray]:
 
 def _lay_out(piece: Piece, setup: Setup) -> Chunk:
     columns, targets, task = setup
-    return Chunk(columns.place(piece.X), targets.encode(piece.y), task)
+    weight = targets.weights(piece.y, piece.weight)
+    return Chunk(columns.place(piece.X), targets.encode(piece.y), task, weight)
+
+
+def _totals(piece: Piece, targets: Targets) -> np.ndarray:
+    return targets.totals(piece.y, piece.weight)
 
 
 def _moments(piece: Piece, setup: Setup) -> np.ndarray:
-    columns, _, task = setup
-    return chunk_moments(columns.place(piece.X), task)
+    columns, targets, task = setup
+    return chunk_moments(columns.place(piece.X), task, targets.weights(piece.y, piece.weight))
 
 
 def _share(chunk: Chunk, weights: tuple[np.ndarray, np.ndarray]) -> Sums:

@@ -8,7 +8,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,48 @@ from mcf_cli.datasets.formats.svmlight import LabelNames
 from mcf_cli.datasets.store import verify
 from mcf_cli.errors import McfError
 from mcf_cli.files import CHUNKS_ABOVE, chunks_above, shown_bytes
-from mcf_cli.scale.pieces import INDEX, Chunks, Piece, spans
+from mcf_cli.scale.pieces import INDEX, Chunks, Piece, PieceMatrix, spans
 
 ENTRIES_A_CHUNK = 2_000_000  # stored values a chunk, which take some 25 MB
 FILES = "files.json"
 KEPT = 1  # raised when chunks come to be made differently
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows on disk with their labels, in the chunks that they come in."""
+
+    X: RowsOnDisk
+    y: np.ndarray
+    feature_names: None = None  # the data set has them
+
+    @cached_property
+    def _numbers(self) -> Any:
+        return self.X.chunks()
+
+    @property
+    def folder(self) -> Path:
+        return self.X.table.folder
+
+    @property
+    def rows(self) -> int:
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: int) -> tuple[PieceMatrix, np.ndarray]:
+        return self.X.piece(self._numbers[place]), self.labels(place)
+
+    def labels(self, place: int) -> np.ndarray:
+        return self.y[self.X.span(self._numbers[place])]
+
+    def weights(self, place: int) -> None:
+        """Every row counts 1."""
 
 
 def is_large(paths: Sequence[str | os.PathLike[str]]) -> bool:

@@ -1,6 +1,6 @@
 """Training data in pieces: read once, a piece at a time, and kept in a folder as plain .npy files.
 
-A source is a svmlight or npz file, a list of them, an iterable of (X, y), or a function that returns one. Only a
+A source is a svmlight, csv or npz file, a list of them, an iterable of (X, y), or a function that returns one. Only a
 whole pass tells how many columns there are and whether svmlight columns count from 0 or 1, so pieces are stored with
 their columns as written and put in place when they are loaded. Their arrays are mapped into memory for as long as
 somebody uses them.
@@ -17,11 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_X_y
 
+from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.datasets.dataset import missing_cells
 from mcf_cli.datasets.formats import svmlight
 from mcf_cli.datasets.formats.npz import as_floats, read_stored
-from mcf_cli.datasets.userfile import file_format
+from mcf_cli.datasets.userfile import file_format, read_examples
 from mcf_cli.errors import McfError
 
 _ALIGNED = 64  # bytes
@@ -96,10 +97,13 @@ class Piece:
     y: np.ndarray
     name: str
     lowest: int | None = None
+    weight: np.ndarray | None = None  # of each row; None for 1
+    columns: tuple[str, ...] | None = None  # their names
 
     def outline(self) -> "Outline":
         rows, columns = self.X.shape
-        return Outline(self.name, rows, columns, self.lowest)
+        weight = float(rows if self.weight is None else self.weight.sum())
+        return Outline(self.name, rows, columns, self.lowest, weight, self.columns)
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,8 @@ class Outline:
     rows: int
     width: int
     lowest: int | None
+    weight: float  # of all rows together
+    columns: tuple[str, ...] | None = None
 
     @property
     def as_written(self) -> bool:
@@ -122,6 +128,7 @@ class Columns:
 
     first: int
     n_features: int
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def agreed(
@@ -134,7 +141,9 @@ class Columns:
             for outline in outlines:
                 if outline.width != width:
                     raise McfError(f"{outline.name} has {outline.width} columns where {width} are expected")
-            return cls(0, width)
+                if outline.columns != outlines[0].columns:
+                    raise McfError(f"{outline.name} and {outlines[0].name} name their columns differently")
+            return cls(0, width, outlines[0].columns)
         with_zero = [outline.name for outline in outlines if outline.lowest == 0]
         if zero_based is False and with_zero:
             raise McfError(
@@ -176,8 +185,26 @@ def read_file(path: str | Path, most: float = np.inf) -> Iterator[Piece]:
             piece = as_floats(X[span], path)
             _refuse_missing(piece, path)
             yield Piece(piece, y[span], str(path))
+    elif kind == "csv":
+        yield from _csv_pieces(path, most)
     else:
-        raise McfError(f"cannot read {path} in pieces: name it .svmlight or .npz (.gz and .xz may follow)")
+        raise McfError(
+            f"cannot read {path} in pieces: name it .svmlight, .csv or .npz (.gz and .xz may follow)"
+        )
+
+
+def _csv_pieces(path: Path, most: float) -> Iterator[Piece]:
+    """Labels are numbers where all of them are."""
+    (part,) = read_examples([path])
+    if part.labels is None:
+        raise McfError(f"{path} holds no labels: add a column, called label for example")
+    _refuse_missing(part.X, path)
+    try:
+        y = np.array(part.labels, dtype=float)
+    except ValueError:
+        y = np.array(part.labels)
+    for span in spans(part.X, most):
+        yield Piece(part.X[span], y[span], str(path), columns=part.feature_names)
 
 
 def _refuse_missing(X: PieceMatrix, path: Path) -> None:
@@ -196,8 +223,9 @@ def spans(X: PieceMatrix, most: float) -> Iterator[slice]:
         start = end
 
 
-def checked(X: Any, y: Any, name: str) -> Piece:
-    """A piece from arrays; ValueError names the piece and what is wrong with it."""
+def checked(X: Any, y: Any, name: str, weight: Any = None) -> Piece:
+    """A piece from arrays; ValueError names the piece and what is wrong with it. Rows without weight are left out."""
+    columns = ColumnNames.of(X).names
     try:
         X, y = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, multi_output=True)
     except ValueError as error:
@@ -206,7 +234,14 @@ def checked(X: Any, y: Any, name: str) -> Piece:
         y = np.array(y.tolist())
     if y.dtype.kind not in "biufU":
         raise ValueError(f"{name}: labels of type {y.dtype}; give numbers or names")
-    return Piece(canonical(X), y, name)
+    X, names = canonical(X), None if columns is None else tuple(columns.tolist())
+    if weight is None:
+        return Piece(X, y, name, columns=names)
+    weight = np.asarray(weight, dtype=float)
+    if weight.shape != (len(y),) or not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError(f"{name}: sample_weight must be {len(y)} finite numbers of at least 0")
+    kept = weight > 0
+    return Piece(X[kept], y[kept], name, weight=weight[kept], columns=names)
 
 
 def pieces_of(source: ChunkSource, most: float) -> Iterator[Piece]:
@@ -222,21 +257,24 @@ def pieces_of(source: ChunkSource, most: float) -> Iterator[Piece]:
         elif isinstance(item, Piece):
             found = [item]
         else:
-            X, y = _pair(item, number)
-            found = [checked(X, y, f"chunk {number}")] if X.shape[0] else []
+            X, y, *weight = _tuple(item, number)
+            found = [checked(X, y, f"chunk {number}", *weight)] if X.shape[0] else []
         for piece in found:
+            if not piece.X.shape[0]:
+                continue
             kinds.add(piece.outline().as_written)
             if len(kinds) > 1:
                 raise McfError(f"{piece.name}: svmlight files and other pieces do not mix: give one kind")
             yield piece
 
 
-def _pair(item: Any, number: int) -> tuple[Any, Any]:
-    try:
-        X, y = item
-    except (TypeError, ValueError):
-        raise ValueError(f"chunk {number} is not a pair (X, y), nor the path of a file") from None
-    return X if sp.issparse(X) else np.asarray(X), y
+def _tuple(item: Any, number: int) -> tuple[Any, ...]:
+    if not isinstance(item, tuple | list) or len(item) not in (2, 3):
+        raise ValueError(
+            f"chunk {number} is not a pair (X, y), nor (X, y, sample_weight), nor the path of a file"
+        )
+    X, *rest = item
+    return X if hasattr(X, "shape") else np.asarray(X), *rest
 
 
 class Chunks:
@@ -270,7 +308,8 @@ class Chunks:
             raise McfError(f"{folder} holds no complete set of chunks: make one with Chunks.write") from None
         if index.get("format") != CHUNKS_FORMAT or index.get("version") != CHUNKS_VERSION:
             raise McfError(f"{folder} holds chunks of another version: write them again with Chunks.write")
-        self._columns = Columns(index["first_column"], index["n_features"])
+        names = index.get("names")
+        self._columns = Columns(index["first_column"], index["n_features"], names and tuple(names))
         self.sizes: list[int] = index["rows"]
 
     @classmethod
@@ -286,7 +325,9 @@ class Chunks:
 
         Parameters
         ----------
-        source : a svmlight or .npz file, a list of them, an iterable of (X, y) or a function that returns one
+        source : a svmlight, csv or .npz file, a list of them, an iterable of (X, y) or (X, y, sample_weight), or a
+            function that returns one; a csv file, and an array, is read whole. Columns of a csv file or a DataFrame
+            keep their names
         folder : where the chunks go
         entries : where svmlight text is cut, in stored entries; other sources keep the chunks they come in
         n_features : the number of columns, should the data not show all of them
@@ -324,6 +365,7 @@ class Chunks:
             "first_column": columns.first,
             "n_features": columns.n_features,
             "rows": [outline.rows for outline in outlines],
+            "names": columns.names,
         }
         part = folder / f"{INDEX}.part"
         part.write_text(json.dumps(index) + "\n")
@@ -337,6 +379,11 @@ class Chunks:
     @property
     def n_features(self) -> int:
         return self._columns.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of the columns, where the source has them."""
+        return self._columns.names
 
     @property
     def first_column(self) -> int:
@@ -364,6 +411,11 @@ class Chunks:
         """y of one chunk."""
         return np.load(_path(self._stem(number), "y"))
 
+    def weights(self, number: int) -> np.ndarray | None:
+        """The weights of one chunk's rows; None where all are 1."""
+        path = _path(self._stem(number), "weight")
+        return np.load(path) if path.exists() else None
+
     def __iter__(self) -> Iterator[tuple[PieceMatrix, np.ndarray]]:
         return (self[number] for number in range(len(self)))
 
@@ -390,7 +442,9 @@ def _write_piece(stem: Path, piece: Piece) -> None:
         }
     else:
         arrays["X"] = piece.X
-    for name in ("X", *_CSR):  # of an attempt that did not finish
+    if piece.weight is not None:
+        arrays["weight"] = piece.weight
+    for name in ("X", "weight", *_CSR):  # of an attempt that did not finish
         _path(stem, name).unlink(missing_ok=True)
     for name, array in arrays.items():
         np.save(_path(stem, name), array, allow_pickle=False)

@@ -7,7 +7,7 @@ estimator to a task, and from a solution back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Pairs
+from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.design.blocks import Block, Part
 from mcf_cli.core.design.objective import Minimand, Objective
@@ -25,6 +26,7 @@ from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.label_noise import check_regularised
 from mcf_cli.core.losses.base import Batch
+from mcf_cli.core.model import class_weights
 from mcf_cli.core.problem import Problem, Solution, second_moments
 from mcf_cli.core.solvers import Outcome, conjugate_gradients
 from mcf_cli.core.solvers.lbfgs import lbfgs
@@ -65,11 +67,10 @@ class Task:
             check_regularised(task.l2)
         return task
 
-    def problem(self, X: Any, y: Array) -> Problem:
+    def problem(self, X: Any, y: Array, weight: Array | None = None) -> Problem:
         """The problem of these rows alone."""
-        return Problem(
-            X, y, fit_intercept=self.fit_intercept, n_classes=self.n_classes, reusable=False, **self.options
-        )
+        form = {"fit_intercept": self.fit_intercept, "n_classes": self.n_classes, **self.options}
+        return Problem(X, y, sample_weight=weight, reusable=False, **form)
 
     def _of_an_empty_row(self) -> Problem:
         y = np.zeros(1, dtype=int if self.n_classes else float)
@@ -79,10 +80,10 @@ class Task:
 class Chunk:
     """Some rows, laid out for evaluation."""
 
-    def __init__(self, X: Any, y: Array, task: Task):
-        """y holds class codes, or the targets of a regression."""
-        problem = task.problem(X, y)
-        self.rows = len(y)
+    def __init__(self, X: Any, y: Array, task: Task, weight: Array | None = None):
+        """y holds class codes, or the targets of a regression; `weight` the weights of rows that do not count 1."""
+        problem = task.problem(X, y, weight)
+        self.rows = len(y) if weight is None else float(weight.sum())
         self._objective = problem._objective(problem._checked(task.corruption), 0.0)
 
     def sums(self, W: Array, b: Array) -> Sums:
@@ -155,16 +156,16 @@ def added(shares: Iterable[Sums]) -> Sums:
     return value, g_W, g_b
 
 
-def chunk_moments(X: Any, task: Task) -> Array:
-    """sum_n E[x~_nd^2] of each feature: the sums of all chunks scale the weights for the optimiser."""
-    return second_moments(canonical(X), task.corruption, np.ones(X.shape[0]))
+def chunk_moments(X: Any, task: Task, weight: Array | None = None) -> Array:
+    """sum_n weight_n E[x~_nd^2] of each feature: the sums of all chunks scale the weights for the optimiser."""
+    return second_moments(canonical(X), task.corruption, np.ones(X.shape[0]) if weight is None else weight)
 
 
 class SummedObjective(Minimand):
     """Mean loss + l2 ||W||^2 from the sums of all chunks; what an optimiser sees."""
 
     def __init__(
-        self, task: Task, rows: int, sums: Callable[[Array, Array], Sums], on_pass: OnPass | None = None
+        self, task: Task, rows: float, sums: Callable[[Array, Array], Sums], on_pass: OnPass | None = None
     ):
         one = task._of_an_empty_row()  # which will do for what does not depend on rows
         limit = one._limit(task.corruption.split(task.n_features))
@@ -186,7 +187,7 @@ class SummedObjective(Minimand):
 
 def solve(
     task: Task,
-    rows: int,
+    rows: float,
     moments: Array,
     sums: Callable[[Array, Array], Sums],
     start: Solution | None = None,
@@ -196,7 +197,7 @@ def solve(
 ) -> Solution:
     """Fit from the sums alone: L-BFGS, or conjugate gradients for the quadratic loss.
 
-    `moments` are the `chunk_moments` of all rows.
+    `rows` is the weight of all rows, `moments` are their `chunk_moments`.
     """
     objective: Any = SummedObjective(task, rows, sums, on_pass)
     if task.options.get("loss") == "quadratic":
@@ -269,6 +270,7 @@ class Targets:
     def __init__(self, classify: bool, found: list[np.ndarray]):
         """found: `distinct` of each chunk."""
         self.classes = reduce(np.union1d, found) if classify else None
+        self.factors: Array | None = None  # of each class's rows
         self.flat = found[0].ndim == 1
         self.n_outputs = 1 if self.flat else found[0].shape[1]
         if self.classes is not None:
@@ -283,6 +285,22 @@ class Targets:
             return np.asarray(y, dtype=float)
         return np.searchsorted(self.classes, y.astype(self.classes.dtype))
 
+    def totals(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """The weights of rows added up by class."""
+        assert self.classes is not None
+        return np.bincount(self.encode(y), weight, len(self.classes)).astype(float)
+
+    def weigh(self, class_weight: Any, totals: np.ndarray) -> float:
+        """Set the factors of the classes; the weight of all rows with them."""
+        self.factors = class_weights(class_weight, np.asarray(self.classes), totals)
+        return float(totals @ self.factors)
+
+    def weights(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """The weights of rows with the factors of their classes; None where all are 1."""
+        if self.factors is None:
+            return weight
+        return self.factors[self.encode(y)] * (1.0 if weight is None else weight)
+
 
 def distinct(y: np.ndarray, classify: bool) -> np.ndarray:
     """The classes of a chunk; for a regression one row, which tells the number of targets."""
@@ -294,16 +312,27 @@ def distinct(y: np.ndarray, classify: bool) -> np.ndarray:
     return np.unique(y)
 
 
-def task_of(model: Model, n_features: int, targets: Targets) -> Task:
-    """What the estimator's parameters ask for."""
-    names = ("loss", "surrogate", "multiclass", "shared_lambda")
-    options: dict[str, Any] = {name: getattr(model, name) for name in names if hasattr(model, name)}
+def total_weight(model: Model, source: Any, targets: Targets) -> float:
+    """The weight of all rows of a source of chunks, once the factor of each class is known."""
+    pairs = ((source.labels(number), source.weights(number)) for number in range(len(source)))
+    if getattr(model, "class_weight", None) is not None:
+        totals = sum((targets.totals(*pair) for pair in pairs), np.zeros(len(np.asarray(targets.classes))))
+        return targets.weigh(model.class_weight, totals)
+    return float(sum(len(y) if weight is None else weight.sum() for y, weight in pairs))
+
+
+def task_of(model: Model, n_features: int, targets: Targets, columns: Sequence[str] | None = None) -> Task:
+    """What the estimator's parameters ask for; `columns` are the names of the features."""
+    names = ColumnNames(None if columns is None else np.array(columns, dtype=object))
+    corruption = resolve(model.corruption).named(names)
+    form = ("loss", "surrogate", "multiclass", "shared_lambda")
+    options: dict[str, Any] = {name: getattr(model, name) for name in form if hasattr(model, name)}
     if (label_noise := getattr(model, "label_noise", None)) is not None:
         if isinstance(label_noise, str):
             raise ValueError("label_noise='estimate' needs all rows at once; in chunks give the rates")
         options["label_noise"] = label_noise
     return Task.checked(
-        model.corruption,
+        corruption,
         n_features=n_features,
         n_classes=0 if targets.classes is None else len(targets.classes),
         n_outputs=targets.n_outputs,
@@ -323,10 +352,16 @@ def how(model: Model, n_features: int, targets: Targets) -> dict[str, Any]:
     return {"start": start, "max_iter": model.max_iter, "tol": model.tol}
 
 
-def finish(model: Fitted, solution: Solution, n_features: int, targets: Targets) -> Fitted:
+def finish(
+    model: Fitted, solution: Solution, task: Task, targets: Targets, columns: Sequence[str] | None = None
+) -> Fitted:
     """The estimator, fitted."""
     model._keep(solution)
-    model.n_features_in_ = n_features
+    model.n_features_in_, model.corruption_ = task.n_features, task.corruption
+    if columns is not None:
+        model.feature_names_in_ = np.array(columns, dtype=object)
+    elif hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_  # of an earlier fit
     if targets.classes is not None:
         model.classes_ = targets.classes
     elif targets.flat:
