@@ -13,21 +13,23 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, column_sums
-from mcf_cli.core.corruptions.elementwise import Identity
+from mcf_cli.core.corruptions.elementwise import Coded, Identity
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.design.blocks import Block, Design, structure
 from mcf_cli.core.design.coding import CodeBook
+from mcf_cli.core.design.dense import DenseDesign, hardly_repeats
 from mcf_cli.core.design.objective import Objective
-from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.kernels.dispatch import canonical, check_size
 from mcf_cli.core.label_noise import check_regularised, corrected_noise
 from mcf_cli.core.losses import make_loss
-from mcf_cli.core.losses.base import Batch, Loss
+from mcf_cli.core.losses.base import Batch, Loss, MarginLoss
 from mcf_cli.core.losses.expected import Decomposed
 from mcf_cli.core.losses.margin import PairwiseJensen, SharedJensen
 from mcf_cli.core.solvers import chosen_solver
@@ -36,10 +38,6 @@ from mcf_cli.core.solvers.least_squares import QuadraticSystem
 from mcf_cli.core.solvers.leave_one_out import leave_one_out
 from mcf_cli.core.solvers.newton import correlations, newton
 from mcf_cli.core.solvers.normal_equations import brought_near
-
-_LARGEST = (
-    1e100  # the fourth power of a value, and sums of them, are still numbers; beyond, fits ended at zero
-)
 
 
 def codes_of(scores: Array) -> Array:
@@ -137,7 +135,6 @@ class Problem:
         self._designs: dict[Any, Design] = {}
         self._fits: set[Any] = set()  # the domains that X is known to lie in
         self._systems: dict[Any, QuadraticSystem] = {}
-        self._class_sums: tuple[Array, Array] | None = None  # of X by class, and the weight of each class
         self._correlated: list[Array | None] = []
         self._nears: dict[bytes, tuple[Problem, Array]] = {}
 
@@ -269,21 +266,33 @@ class Problem:
         loss, X = self._loss(corruption), self.X
         families = corruption.split(X.shape[1])
         one = families[0][1] if len(families) == 1 else None
+        if isinstance(one, Coded) and isinstance(loss, MarginLoss) and loss.width == 1 and self._dense:
+            return self._assembled(loss, self._dense.blocks(one), l2, corruption)
         loss.lifted = loss.codes is not None and one is not None and not one.acts_on_zeros and not one.couples
+        acting = corruption
         if loss.lifted and one is not None:
-            corruption = one.at(np.tile(np.arange(X.shape[1]), self.n_classes))
+            acting = one.at(np.tile(np.arange(X.shape[1]), self.n_classes))
         shape = self.n_classes * X.shape[1] if loss.lifted else X.shape[1]
-        key = (structure(corruption, shape), loss.lifted, loss.grouped, loss.width, loss.entrywise)
+        key = (structure(acting, shape), loss.lifted, loss.grouped, loss.width, loss.entrywise)
         if key not in self._designs:
             X = self._lifted() if loss.lifted else X
             labels = self.y if loss.grouped and not loss.lifted else None
             codes = self.lifted_codes if loss.lifted else self.codes
-            self._designs[key] = Design(X, corruption, labels, loss.width, codes, loss.entrywise)
+            self._designs[key] = Design(X, acting, labels, loss.width, codes, loss.entrywise)
             if not self.reusable:
                 codes.forget()
-        batches = [self._batch(loss, block) for block in self._designs[key].blocks(corruption)]
-        means = self._class_means(corruption, loss)
-        return Objective(loss, batches, l2, means, self.X.shape[1], self._limit(families))
+        return self._assembled(loss, self._designs[key].blocks(acting), l2, corruption)
+
+    def _assembled(self, loss: Loss, blocks: list[Block], l2: float, corruption: Corruption) -> Objective:
+        """The objective of the blocks; the corruption is given as it acts on X."""
+        batches = [self._batch(loss, block) for block in blocks]
+        limit = self._limit(corruption.split(self.X.shape[1]))
+        return Objective(loss, batches, l2, self._class_means(corruption, loss), self.X.shape[1], limit)
+
+    @cached_property
+    def _dense(self) -> DenseDesign | None:
+        """Where the values of X are not worth a coding."""
+        return DenseDesign(self.X, self.y) if hardly_repeats(self.X, self.n_classes) else None
 
     def _correlations(self) -> Array | None:
         """Those of the features, made once."""
@@ -305,7 +314,7 @@ class Problem:
         rows = canonical(unlabeled)
         if rows.ndim != 2 or rows.shape[1] != self.X.shape[1]:
             raise ValueError(f"X_unlabeled of shape {rows.shape} does not fit X of {self.X.shape[1]} columns")
-        _check_size(rows.data if sp.issparse(rows) else rows, "X_unlabeled")
+        check_size(rows.data if sp.issparse(rows) else rows, "X_unlabeled")
         if sp.issparse(self.X) or sp.issparse(rows):
             self.X = canonical(sp.vstack([self.X, rows], format="csr"))
         else:
@@ -335,15 +344,8 @@ class Problem:
         if not loss.uses_class_means and self.label_noise is None:
             return None
         offset, C = corruption.mean_map(self.X.shape[1])
-        X = corruption.prepare(self.X)
-        if X is not self.X or self._class_sums is None:
-            member = np.where(self.y[:, None] == np.arange(self.n_classes), self.weights[:, None], 0.0)
-            found = np.asarray(X.T @ member), member.sum(axis=0)
-            if X is self.X:
-                self._class_sums = found
-        else:
-            found = self._class_sums
-        sums, share = found
+        member = np.where(self.y[:, None] == np.arange(self.n_classes), self.weights[:, None], 0.0)
+        sums, share = np.asarray(corruption.prepare(self.X).T @ member), member.sum(axis=0)
         if self.label_noise is not None:
             shares = np.linalg.inv(self.label_noise)
             shares -= 0.0 if loss.uses_class_means else np.eye(self.n_classes)
@@ -371,7 +373,7 @@ class Problem:
                 near.X, near.codes, near.lifted_codes = X, CodeBook(), CodeBook()
                 near._correlated = []
                 near._designs, near._fits, near._nears = {}, set(), {key: (near, np.zeros(len(among)))}
-                near._class_sums = None
+                near.__dict__.pop("_dense", None)
             self._nears[key] = near, reference
         return self._nears[key]
 
@@ -415,19 +417,6 @@ def _shares(sample_weight: Array) -> Array:
     return scaled / scaled.sum()
 
 
-def _check_size(values: Array, name: str) -> None:
-    """ValueError where the values are no numbers, or their squares none that differ from zero and infinity."""
-    extremes = np.array([values.min(initial=0.0), values.max(initial=0.0)])  # NaN if there is any
-    if not np.isfinite(extremes).all():
-        raise ValueError(f"{name} holds NaN or infinity; impute or drop those entries")
-    largest = np.abs(extremes).max()
-    if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
-        raise ValueError(
-            f"the largest value of {name} is {largest:.3g}, whose square cannot be computed with; multiply {name} by "
-            f"a constant that brings it between {1.0 / _LARGEST:g} and {_LARGEST:g}"
-        )
-
-
 def _checked_data(X: Any, y: Array, sample_weight: Array | None) -> tuple[Any, Array, Array]:
     """X in its canonical form, y and the weights of its rows; ValueError names what does not fit."""
     X = canonical(X)
@@ -436,9 +425,9 @@ def _checked_data(X: Any, y: Array, sample_weight: Array | None) -> tuple[Any, A
         raise ValueError(
             f"X of shape {X.shape} and y of length {len(y)} do not fit: one label a row of X is needed"
         )
-    _check_size(X.data if sp.issparse(X) else X, "X")
+    check_size(X.data if sp.issparse(X) else X, "X")
     if y.dtype.kind == "f":
-        _check_size(y, "y")
+        check_size(y, "y")
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     if (
         weights.shape != (len(y),)

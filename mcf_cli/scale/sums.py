@@ -21,6 +21,7 @@ from mcf_cli.core.corruptions.base import Array, Corruption, Pairs
 from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.design.blocks import Block, Part
+from mcf_cli.core.design.dense import DenseBlock, Room
 from mcf_cli.core.design.objective import Minimand, Objective
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
 from mcf_cli.core.kernels.dispatch import canonical
@@ -134,6 +135,8 @@ def _moved(objective: Objective, move: Callable[[Array], Array]) -> Objective:
         )
 
     def block(known: Block) -> Block:
+        if isinstance(known, DenseBlock):
+            return replace(known, rows=matrix(known.rows), X=move(known.X), room=Room())
         parts = [(part(own), family) for own, family in known.parts]
         return replace(known, rows=matrix(known.rows), columns=matrix(known.columns), parts=parts)
 

@@ -265,6 +265,13 @@ def arguments():
             *(numbers(5), places(5, 6), numbers(6), 0.5, numbers(6), numbers(6), *pairs()[:2]),
             *(numbers(6), numbers(4)),
         ),
+        "blankout_rows_loop": (
+            numbers(4, 5),
+            *(numbers(5) for _ in range(3)),
+            0.5,
+            numbers(4, 5),
+            numbers(4),
+        ),
         "sums_pullback": (*pairs(), numbers(6), numbers(4), numbers(5)),
         "narrow_product": (starts(4), places(6), numbers(6, 4), numbers(4, 4)),
         "narrow_adjoint": (starts(4), places(6), numbers(4, 4), numbers(6, 4)),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from mcf_cli import Blankout, Dropout
+from mcf_cli.core.design.dense import hardly_repeats
 from mcf_cli.core.kernels import dispatch as kernels
 from mcf_cli.core.kernels import threads
 from mcf_cli.core.problem import Problem
@@ -277,3 +278,44 @@ def test_products_with_ones_agree_with_scipys(form, width):
     np.testing.assert_allclose(kernels.coded_product(Z, table), Z.toarray() @ table, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(kernels.coded_adjoint(Z, G), Z.toarray().T @ G, rtol=1e-12, atol=1e-10)
     assert kernels.coded_product(Z, table).flags.c_contiguous
+
+
+@pytest.mark.parametrize("numba", ["0", "1"])
+@pytest.mark.parametrize("loss, K", [("logistic", 2), ("exponential", 2), ("exponential", 4)])
+@pytest.mark.parametrize("q", [0.5, "each"])
+def test_dense_rows_without_a_coding_are_the_same_problem_as_coded_ones(loss, K, q, numba, monkeypatch):
+    """A dense X is evaluated entry by entry, the sparse one through its pairs: value, gradient, second derivative."""
+    monkeypatch.setenv("MCF_NUMBA", numba)
+    X, y = rng.normal(size=(2_500, 15)), rng.integers(0, K, 2_500)
+    X[rng.random(X.shape) < 0.1] = 0.0
+    corruption = Dropout(rng.uniform(0.01, 0.99, 15) if q == "each" else q)
+    W, V = rng.normal(size=(2, 15, 1 if K == 2 else K)) * rng.choice([0.1, 30.0], (2, 15, 1))
+    b = rng.normal(size=W.shape[1])
+    found = []
+    for data in (X, sp.csr_matrix(X)):
+        problem = Problem(data, y, loss=loss)
+        assert (problem._dense is None) is (data is not X)
+        objective = problem._objective(corruption, 1e-3)
+        value, g_W, g_b = objective.loss_gradient(0.1 * W, b)
+        hessian = objective.expand(0.1 * W, b)[1]()[2]
+        found.append((value, g_W, g_b, *hessian.product(V, b), *hessian.diagonal()))
+    for ours, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_dense_rows_give_the_same_bits_on_one_and_two_threads(monkeypatch):
+    X, y = rng.normal(size=(5_000, 20)), rng.integers(0, 2, 5_000)
+    fits = []
+    for allowed in "12":
+        monkeypatch.setenv("OMP_NUM_THREADS", allowed)
+        fits.append(Problem(X, y).solve(Blankout(0.3), 1e-3))
+    np.testing.assert_array_equal(fits[0].coef, fits[1].coef)
+    np.testing.assert_array_equal(fits[0].intercept, fits[1].intercept)
+
+
+def test_only_dense_columns_of_many_values_do_without_a_coding():
+    continuous, counts = rng.normal(size=(300, 6)), rng.integers(0, 9, (300, 6)).astype(float)
+    assert hardly_repeats(continuous, 2)
+    assert not hardly_repeats(counts, 2)
+    assert not hardly_repeats(sp.csr_matrix(continuous), 2)
+    assert not hardly_repeats(continuous, 100)

@@ -30,6 +30,10 @@ from mcf_cli.core.kernels.threads import _shares, in_threads
 
 Array = NDArray[Any]
 
+_LARGEST = (
+    1e100  # the fourth power of a value, and sums of them, are still numbers; beyond, fits ended at zero
+)
+
 
 # -- data ---------------------------------------------------------------------------------------------------
 def canonical(X: Any) -> Any:
@@ -75,6 +79,19 @@ def check_sparse(matrix: sp.csr_matrix | sp.csc_matrix) -> None:
     matrix.check_format(full_check=True)
     if (np.diff(matrix.indptr) < 0).any():
         raise ValueError("a row or column ends before it begins")
+
+
+def check_size(values: Array, name: str) -> None:
+    """ValueError where the values are no numbers, or their squares none that differ from zero and infinity."""
+    extremes = np.array([values.min(initial=0.0), values.max(initial=0.0)])  # NaN if there is any
+    if not np.isfinite(extremes).all():
+        raise ValueError(f"{name} holds NaN or infinity; impute or drop those entries")
+    largest = np.abs(extremes).max()
+    if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
+        raise ValueError(
+            f"the largest value of {name} is {largest:.3g}, whose square cannot be computed with; multiply {name} by "
+            f"a constant that brings it between {1.0 / _LARGEST:g} and {_LARGEST:g}"
+        )
 
 
 def index_type(most: int) -> type[np.signedinteger[Any]]:
@@ -213,6 +230,23 @@ def blankout_table(T: Array, feature: Array, u_per_t: Array, q: Array, table: Ar
         softplus_sigmoid(u, value, rate)
         value += log_q if log_q.ndim == 0 else log_q[chunk, None]
         rate *= scale
+
+
+def blankout_rows(X: Array, t: Array, scale: Array, q: Array, slope: Array, sums: Array) -> None:
+    """Fill sums with sum_d kappa_d(t_d; u = t x scale) of each row of a dense X, and slope with d kappa / d t."""
+    shift, level = np.log1p(-q) - np.log(q), float(np.log(q).sum())
+    loop = compiled("blankout_rows_loop", X.size)
+    if loop is not None:
+        loop(X, t, scale, shift, level, slope, sums)
+        return
+    step = max(1, _CHUNK // max(len(t), 1))
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        u = X[rows] * scale
+        value, rate = np.empty_like(u), slope[rows]
+        softplus_sigmoid(u * t + shift, value, rate)
+        rate *= u
+        sums[rows] = level + value.sum(axis=1)
 
 
 def softplus_sigmoid(z: Array, value: Array, rate: Array) -> None:

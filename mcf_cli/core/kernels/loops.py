@@ -249,6 +249,31 @@ def blankout_sums_loop(
                 sums[rows[place]] += kappa
 
 
+@_loop(MATRIX, VECTOR, VECTOR, VECTOR, nb.float64, INTO_MATRIX, INTO_VECTOR)
+def blankout_rows_loop(X: Any, t: Any, scale: Any, shift: Any, level: float, slope: Any, sums: Any) -> None:
+    """As `blankout_rows`, row by row."""
+    n, width = X.shape
+    if slope.shape != X.shape or len(sums) != n or not (len(t) == len(scale) == len(shift) == width):
+        raise ValueError(MISFIT)
+    z, value, rate = np.empty(width), np.empty(width), np.empty(width)
+    for row in range(n):
+        for d in range(width):
+            z[d] = X[row, d] * scale[d] * t[d] + shift[d]
+        _softplus_sigmoid(z, value, rate, width)
+        for d in range(width):
+            slope[row, d] = X[row, d] * scale[d] * rate[d]
+        a0 = a1 = a2 = a3 = 0.0  # one sum would wait for itself
+        whole = width - width % 4
+        for d in range(0, whole, 4):
+            a0 += value[d]
+            a1 += value[d + 1]
+            a2 += value[d + 2]
+            a3 += value[d + 3]
+        for d in range(whole, width):
+            a0 += value[d]
+        sums[row] = level + ((a0 + a1) + (a2 + a3))
+
+
 @_loop(INDICES, INDICES, INDICES, VECTOR, VECTOR, INTO_VECTOR)
 def sums_pullback(starts: Any, rows: Any, feature: Any, slope: Any, G: Any, gradient: Any) -> None:
     """The gradient in T of sum(G * sums)."""

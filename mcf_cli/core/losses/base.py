@@ -17,6 +17,7 @@ import numpy as np
 
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.design.blocks import Block, Expanded, dot, row_sum
+from mcf_cli.core.design.dense import DenseBlock, DenseExpanded
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
 Derivatives = tuple[
@@ -173,7 +174,8 @@ class MarginLoss(Loss):
     def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
         """The value, and both derivatives for the asking: a step that is not taken needs its value alone."""
         y = batch.block.label
-        sums = Expanded(batch.block, self.margins(W, y))
+        block, T = batch.block, self.margins(W, y)
+        sums = block.expanded(T) if isinstance(block, DenseBlock) else Expanded(block, T)
         value, G = self.phi(batch, sums.total + self._biases(batch, b))
 
         def derivatives() -> Derivatives:
@@ -193,7 +195,7 @@ class BlockHessian:
 
     loss: MarginLoss
     batch: Batch
-    sums: Expanded
+    sums: Expanded | DenseExpanded
     G: Array
     bend: Array  # the diagonal of sum_n G_n kappa'', like T
     stiffness: Array
