@@ -19,7 +19,7 @@ from mcf_cli.core.label_noise import settle_noise
 from mcf_cli.core.losses import TWO_CLASS_SURROGATES
 from mcf_cli.core.missing import conditional_probabilities, learnt, of_quadratic_loss
 from mcf_cli.core.model import LinearModel, class_weights
-from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities
+from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities, warn_if_one_sided
 from mcf_cli.core.problem import Problem, Solution, codes_of
 
 
@@ -125,7 +125,8 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         X_unlabeled : rows without labels, for two classes and surrogate "gaussian", "exact" or "quadratic". The
             objective is then the mean plain loss of the labelled rows at their corrupted mean, plus the mean over all
             rows, each unlabelled one of weight 1, of E[A(z~)] - A(E z~) with A(z) = log(1 + e^z): what corruption
-            adds to a row's loss does not depend on its label
+            adds to a row's loss does not depend on its label. With few labels it can push all scores to one side: a
+            warning says so, and a fit without these rows is the one to compare with
 
         Returns
         -------
@@ -162,6 +163,8 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         self.label_noise_ = settle_noise(problem, self.label_noise, self.corruption_, self.l2)
         start = self._previous(X.shape[1]) if self.warm_start else None
         self._keep(problem.solve(self.corruption_, self.l2, start, self.max_iter, self.tol))
+        if X_unlabeled is not None:
+            warn_if_one_sided(codes, codes_of(self._linear(X_unlabeled)))
         if self.loss == "quadratic":
             self.conditioning_ = of_quadratic_loss(problem, self.corruption_, self.l2, self.conditioning_)
         return self

@@ -213,6 +213,24 @@ def bounded(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Ar
     return softmax(log_bound, axis=1)
 
 
+_ONE_SIDED = 0.2  # how far the share of a class may move from rows with labels to rows without
+
+
+def warn_if_one_sided(labels: Array, predicted: Array) -> None:
+    """Warn where rows without labels have drifted to one class; both hold class codes 0 and 1.
+
+    A regulariser of rows without labels is small where all scores are far from zero, on whichever side.
+    """
+    seen, found = float(np.mean(labels)), float(np.mean(predicted))
+    if abs(seen - found) > _ONE_SIDED:
+        warnings.warn(
+            f"the second class has {seen:.0%} of the labelled rows and {found:.0%} of the predictions on X_unlabeled: "
+            "the rows without labels push scores to one side; raise l2, or fit without them",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 # -- before the model ---------------------------------------------------------------------------------------
 class Preparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Divide each column by its size in the training rows; then set what is missing (NaN) to 0.

@@ -1,5 +1,7 @@
 """Rows without labels: they join the regulariser, which is what corruption adds to a row's loss."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -71,6 +73,20 @@ def test_without_corruption_there_is_nothing_to_learn_from_them():
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     model = MCFClassifier(corruption=None, surrogate="gaussian", l2=0.05)
     np.testing.assert_allclose(model.fit(X, y, X_unlabeled=10 * X).coef_, model.fit(X, y).coef_, atol=1e-8)
+
+
+def test_rows_that_drift_to_one_class_are_warned_of():
+    """Common features that only rows without labels hold act like a bias, and a large one quiets the regulariser."""
+    rng = np.random.default_rng(4)
+    X, y = rng.poisson(1.0, (30, 8)).astype(float), np.arange(30) % 2
+    X[y == 1, 0] += 1.0
+    one_sided = np.column_stack([np.full(300, 4.0), rng.poisson(1.0, (300, 7))])
+    model = MCFClassifier(corruption=Blankout(0.5), surrogate="gaussian", l2=1e-3)
+    with pytest.warns(UserWarning, match="push scores to one side"):
+        model.fit(X, y, X_unlabeled=one_sided)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y, X_unlabeled=X)
 
 
 def test_folds_keep_the_rows_without_labels():
