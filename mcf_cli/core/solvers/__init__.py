@@ -51,7 +51,7 @@ def chosen_solver(method: str, loss: str, second_derivatives: bool) -> str:
 
 
 ROUNDING = 1e-13  # of the objective: what its values cannot tell
-_ROOM = 1 << 22  # numbers that residuals may take
+_ROOM = 1 << 19  # numbers that residuals may take
 
 
 @dataclass(frozen=True)
