@@ -127,7 +127,11 @@ class Coded(Corruption):
         z = u + (np.log1p(-inner) - np.log(inner))
         value, rate = np.empty_like(z), np.empty_like(z)
         softplus_sigmoid(z, value, rate)
-        return np.where(plain, u, value + np.log(inner)), np.where(plain, 1.0, rate) * u_per_t
+        value += np.log(inner)
+        if plain.any():
+            value, rate = np.where(plain, u, value), np.where(plain, 1.0, rate)
+        rate *= u_per_t
+        return value, rate
 
     def log_mgf_sums(self, T: Array, pairs: Pairs, Z: Any) -> tuple[Array, Callable[[Array], Array]] | None:
         if T.shape[1] > 1 or not sp.issparse(Z) or Z.format != "csc":

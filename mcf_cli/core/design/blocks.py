@@ -253,32 +253,35 @@ class Block:
 
         return total, to_weights
 
-    def log_mgf_along(self, P: Array, Q: Array, along: Array) -> tuple[Array, Array, Callable[[Array], Any]]:
+    def log_mgf_along(
+        self, P: Array, Q: Array
+    ) -> Callable[[Array], tuple[Array, Array, Callable[[Array], Any]]]:
         """log-MGF sums at weights of each row's own: T_n = P + along_n Q, with P local D x K and Q local D.
 
-        Returns the sums (n x K), their derivatives in `along` (n x K), and a pullback to P and Q.
+        Returns a function of `along` (n) that gives the sums (n x K), their derivatives in `along` (n x K), and a
+        pullback to P and Q.
         """
-        shape = len(along), P.shape[1]
-        total, slope = np.zeros(shape), np.zeros(shape)
-        pullbacks: list[tuple[Part, Callable[[Array], Any]]] = []
+        lines: list[tuple[Part, Callable[[Array], Any]]] = []
         for part, family in self.parts:
-            own = part.weights(P), part.weights(Q), along
+            own = part.weights(P), part.weights(Q)
             variance = family.quadratic_variance()
             if variance is None:
-                kappa, rate, pullback = entries_along(part.entries, family, *own)
+                lines.append((part, entries_along(part.entries, family, *own)))
             else:
-                kappa, rate, pullback = quadratic_along(part, variance, *own)
-            total += kappa
-            slope += rate
-            pullbacks.append((part, pullback))
+                lines.append((part, quadratic_along(part, variance, *own)))
 
-        def to_weights(G: Array) -> tuple[Array, Array]:
-            g_P, g_Q = np.zeros_like(P), np.zeros_like(Q)
-            for part, pullback in pullbacks:
-                g_P[part.columns], g_Q[part.columns] = (part.to_weights(share) for share in pullback(G))
-            return g_P, g_Q
+        def at(along: Array) -> tuple[Array, Array, Callable[[Array], Any]]:
+            values = [line(along) for _, line in lines]
 
-        return total, slope, to_weights
+            def to_weights(G: Array) -> tuple[Array, Array]:
+                g_P, g_Q = np.zeros_like(P), np.zeros_like(Q)
+                for (part, _), (_, _, pullback) in zip(lines, values, strict=True):
+                    g_P[part.columns], g_Q[part.columns] = map(part.to_weights, pullback(G))
+                return g_P, g_Q
+
+            return sum(value[0] for value in values), sum(value[1] for value in values), to_weights
+
+        return at
 
 
 def _through(part: Part, pullback: Pullback, G: Array) -> Array:

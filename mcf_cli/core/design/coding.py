@@ -148,35 +148,52 @@ class Entries:
         return cls(row, feature, value, by_row, by_feature, everywhere)
 
 
-def entries_along(entries: Entries, family: Corruption, P: Array, Q: Array, along: Array) -> Along:
+def _added_up(matrix: sp.csr_matrix, entries: Array) -> Array:
+    """matrix @ entries.T, a column at a time: no copy in another order."""
+    return np.column_stack([matrix @ column for column in entries])
+
+
+def entries_along(entries: Entries, family: Corruption, P: Array, Q: Array) -> Callable[[Array], Along]:
     """No table can be shared between rows, so every entry is evaluated."""
-    n, K = len(along), P.shape[1]
     feature, row, x = entries.feature, entries.row, entries.value
-    t = (P[feature] + (along[row] * Q[feature])[:, None]).T
-    if entries.block_wise:  # features on the last axis, one row after the other
-        t, x = t.reshape(K, n, len(Q)), x.reshape(n, len(Q))
-    else:
+    own_P, own_Q, K = np.ascontiguousarray(P[feature].T), Q[feature], P.shape[1]
+    if not entries.block_wise:
         family = family.at(feature)
-    kappa, rate = (array.reshape(K, -1).T for array in family.log_mgf_and_derivative(t, x))
 
-    def pullback(G: Array) -> tuple[Array, Array]:
-        share = rate * G[row]
-        return entries.by_feature @ share, entries.by_feature @ (share.sum(axis=1) * along[row])
+    def at(along: Array) -> Along:
+        t, value = own_P + along[row] * own_Q, x
+        if entries.block_wise:  # features on the last axis, one row after the other
+            t, value = t.reshape(K, len(along), len(Q)), x.reshape(len(along), len(Q))
+        kappa, rate = (array.reshape(K, -1) for array in family.log_mgf_and_derivative(t, value))
 
-    return entries.by_row @ kappa, entries.by_row @ (rate * Q[feature][:, None]), pullback
+        def pullback(G: Array) -> tuple[Array, Array]:
+            share = rate * G.T[:, row]
+            return _added_up(entries.by_feature, share), entries.by_feature @ (share.sum(axis=0) * along[row])
+
+        return _added_up(entries.by_row, kappa), _added_up(entries.by_row, rate * own_Q), pullback
+
+    return at
 
 
-def quadratic_along(part: Any, variance: Any, P: Array, Q: Array, along: Array) -> Along:
-    """The same where kappa = t x + variance t^2 / 2: sums of squares and products with X as it is stored."""
-    column = along[:, None]
+def quadratic_along(part: Any, variance: Any, P: Array, Q: Array) -> Callable[[Array], Along]:
+    """The same where kappa = t x + variance t^2 / 2: sums of squares and products with X as it is stored.
+
+    The products are the same for all `along`.
+    """
     spread = np.broadcast_to(np.asarray(variance, dtype=float), Q.shape)[:, None]
     PP, PQ, QQ = (spread * P * P).sum(axis=0), (spread * P).T @ Q, float(spread[:, 0] @ (Q * Q))
-    of_Q = part.product(Q[:, None])
-    total = part.product(P) + column * (of_Q + PQ) + 0.5 * PP + (0.5 * QQ) * column**2
+    of_Q, of_P = part.product(Q[:, None]), part.product(P) + 0.5 * PP
 
-    def pullback(G: Array) -> tuple[Array, Array]:
-        g, once, by_row = G.sum(axis=0), along @ G, along * G.sum(axis=1)
-        g_P = part.adjoint(G) + spread * (P * g + Q[:, None] * once)
-        return g_P, part.adjoint(by_row[:, None])[:, 0] + spread[:, 0] * (P @ once + Q * (along @ by_row))
+    def at(along: Array) -> Along:
+        column = along[:, None]
+        total = of_P + column * (of_Q + PQ) + (0.5 * QQ) * column**2
 
-    return total, of_Q + PQ + QQ * column, pullback
+        def pullback(G: Array) -> tuple[Array, Array]:
+            g, once, by_row = G.sum(axis=0), along @ G, along * G.sum(axis=1)
+            g_P = part.adjoint(G) + spread * (P * g + Q[:, None] * once)
+            g_Q = part.adjoint(by_row[:, None])[:, 0] + spread[:, 0] * (P @ once + Q * (along @ by_row))
+            return g_P, g_Q
+
+        return total, of_Q + PQ + QQ * column, pullback
+
+    return at

@@ -9,7 +9,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.special import softmax
 
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.design.blocks import row_sum
@@ -115,11 +114,12 @@ class Variational(Loss):
     ) -> tuple[Array, Array, Any]:
         """Each example's lambda, with its log-MGF sums and their pullback."""
         latest: list[Any] = []
+        line = batch.block.log_mgf_along(P, Q)
 
         def derivative(lam: Array) -> Array:
-            s, slope, pullback = batch.block.log_mgf_along(P, Q, lam)
+            s, slope, pullback = line(lam)
             latest[:] = s, pullback
-            return (softmax(s + biases, axis=1) * slope).sum(axis=1) - mean
+            return np.einsum("nk,nk->n", log_sum_exp(s + biases)[1], slope) - mean
 
         return self._root(batch, derivative, mean), *latest  # the root is where it was last evaluated
 
