@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
 from mcf_cli.core.corruptions.groups import Cells, Grouped
-from mcf_cli.core.design.coding import CodeBook, Coding, Entries, entries_along, held_columns, quadratic_along
+from mcf_cli.core.design.coding import CodeBook, Coding, Entries, held_columns, line_of
 from mcf_cli.core.kernels.dispatch import (
     coded_adjoint,
     coded_product,
@@ -261,25 +261,19 @@ class Block:
         Returns a function of `along` (n) that gives the sums (n x K), their derivatives in `along` (n x K), and a
         pullback to P and Q.
         """
-        lines: list[tuple[Part, Callable[[Array], Any]]] = []
-        for part, family in self.parts:
-            own = part.weights(P), part.weights(Q)
-            variance = family.quadratic_variance()
-            if variance is None:
-                lines.append((part, entries_along(part.entries, family, *own)))
-            else:
-                lines.append((part, quadratic_along(part, variance, *own)))
+        lines = [line_of(part, family, part.weights(P), part.weights(Q)) for part, family in self.parts]
 
         def at(along: Array) -> tuple[Array, Array, Callable[[Array], Any]]:
-            values = [line(along) for _, line in lines]
+            values = [line(along) for line in lines]
 
             def to_weights(G: Array) -> tuple[Array, Array]:
                 g_P, g_Q = np.zeros_like(P), np.zeros_like(Q)
-                for (part, _), (_, _, pullback) in zip(lines, values, strict=True):
+                for (part, _), (_, _, pullback) in zip(self.parts, values, strict=True):
                     g_P[part.columns], g_Q[part.columns] = map(part.to_weights, pullback(G))
                 return g_P, g_Q
 
-            return sum(value[0] for value in values), sum(value[1] for value in values), to_weights
+            total, slope = (reduce(iadd, terms) for terms in list(zip(*values, strict=True))[:2])
+            return total, slope, to_weights
 
         return at
 

@@ -148,12 +148,18 @@ class Entries:
         return cls(row, feature, value, by_row, by_feature, everywhere)
 
 
+def line_of(part: Any, family: Corruption, P: Array, Q: Array) -> Callable[[Array], Along]:
+    """log-MGF sums of a part at T_n = P + along_n Q, as a function of `along`."""
+    variance = family.quadratic_variance()
+    return _entries(part.entries, family, P, Q) if variance is None else _quadratic(part, variance, P, Q)
+
+
 def _added_up(matrix: sp.csr_matrix, entries: Array) -> Array:
     """matrix @ entries.T, a column at a time: no copy in another order."""
     return np.column_stack([matrix @ column for column in entries])
 
 
-def entries_along(entries: Entries, family: Corruption, P: Array, Q: Array) -> Callable[[Array], Along]:
+def _entries(entries: Entries, family: Corruption, P: Array, Q: Array) -> Callable[[Array], Along]:
     """No table can be shared between rows, so every entry is evaluated."""
     feature, row, x = entries.feature, entries.row, entries.value
     own_P, own_Q, K = np.ascontiguousarray(P[feature].T), Q[feature], P.shape[1]
@@ -175,7 +181,7 @@ def entries_along(entries: Entries, family: Corruption, P: Array, Q: Array) -> C
     return at
 
 
-def quadratic_along(part: Any, variance: Any, P: Array, Q: Array) -> Callable[[Array], Along]:
+def _quadratic(part: Any, variance: Any, P: Array, Q: Array) -> Callable[[Array], Along]:
     """The same where kappa = t x + variance t^2 / 2: sums of squares and products with X as it is stored.
 
     The products are the same for all `along`.
