@@ -35,6 +35,7 @@ from mcf_cli.files import disk_explained, read_arrays, write_text
 from mcf_cli.progress import console
 from mcf_cli.reporting import tables
 from mcf_cli.reporting.series import dataset_label, tidy
+from mcf_cli.reporting.terminal import rich_table
 
 NEEDED = ("dataset", "data_source", "loss", "corruption", "metric", "value", "converged", "status")
 
@@ -114,8 +115,8 @@ class Result:
         return bool((self.rows["status"] == "ok").any())
 
     @cached_property
-    def finished(self) -> pd.DataFrame:
-        """The finished rows of all metrics, tidy; where an error has evidence, ``tested`` and ``wrong`` hold it."""
+    def rows_by_example(self) -> pd.DataFrame:
+        """The rows; where an error has evidence, ``tested`` and ``wrong`` hold it."""
         with _readable(self.folder):
             found = self._evidence_by_row()
         columns = {
@@ -124,7 +125,12 @@ class Result:
             )
             for k, name in enumerate(("tested", "wrong"))
         }
-        return tidy(self.rows.assign(**columns), metric=None)
+        return self.rows.assign(**columns)
+
+    @cached_property
+    def finished(self) -> pd.DataFrame:
+        """The finished rows of all metrics, tidy, with their evidence."""
+        return tidy(self.rows_by_example, metric=None)
 
     def _evidence_by_row(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Errors example by example, by the line of the rows; they must be those of the rows."""
@@ -141,7 +147,7 @@ class Result:
         if not self.any_finished:
             return None
         done, expected = self.trials.get("done"), self.trials.get("expected")
-        return tables.build(self.rows, self.paper.get("table"), done=done, expected=expected)
+        return tables.build(self.rows_by_example, self.paper.get("table"), done=done, expected=expected)
 
     @cached_property
     def digit(self) -> np.ndarray | None:
@@ -337,7 +343,7 @@ def present(result: Result, to_screen: bool) -> list[str]:
                 (result.folder / name).unlink(missing_ok=True)
     if to_screen and table is not None:
         # Piped output has no width of its own: give the table what it needs.
-        console(width=None if sys.stdout.isatty() else 200).print(tables.rich_table(table))
+        console(width=None if sys.stdout.isatty() else 200).print(rich_table(table))
     return sorted(path.name for path in result.folder.iterdir() if not path.name.startswith("."))
 
 
@@ -352,5 +358,5 @@ def _write_figure(result: Result) -> None:
         options["digit"] = result.digit
     elif kind is figures.methods_figure and result.paper.get("table") == 3:
         options["published"] = tables.PAPER_TABLE3
-    figure = figures.draw(result.rows, number, warning=result.partial, **options)
+    figure = figures.draw(result.rows_by_example, number, warning=result.partial, **options)
     save_figure(figure, result.folder / "figure")

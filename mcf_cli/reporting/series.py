@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from mcf_cli.datasets.userfile import file_format
+from mcf_cli.reporting.statistics import Quantities
 
 OPTIONAL = (
     *("surrogate", "multiclass", "penalty", "q", "budget", "l2", "deletion", "train_size", "copies"),
@@ -179,7 +180,8 @@ def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
     """Mean, standard deviation and standard error of ``value`` for each ``by``.
 
     Folds are first averaged within their repeat: repeats are the independent runs. A single repeat of several
-    folds is spread over its folds instead.
+    folds is spread over its folds instead. Where errors are known example by example, the standard error is over
+    examples and repeats: runs on the same examples are not more examples.
     """
     keys = [by] if isinstance(by, str) else list(by)
     runs = rows.groupby([*keys, "repeat"], dropna=False, sort=True)["value"].mean()
@@ -188,7 +190,15 @@ def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
     groups = runs.groupby(level=keys, dropna=False)
     table = groups.agg(mean="mean", sd="std", runs="count").reset_index()
     table["se"] = table["sd"] / table["runs"] ** 0.5
+    if known_by_example(rows):
+        parts = [part for _, part in rows.groupby(keys, dropna=False, sort=True)]
+        table["se"] = [float(Quantities.of_errors([part]).errors()[0]) for part in parts]
     return table.fillna({"sd": 0.0, "se": 0.0})
+
+
+def known_by_example(rows: pd.DataFrame) -> bool:
+    """Whether every error is known example by example."""
+    return "wrong" in rows and len(rows) > 0 and bool(rows["wrong"].notna().all())
 
 
 def spread_of(frame: pd.DataFrame) -> str:

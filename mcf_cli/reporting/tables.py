@@ -1,8 +1,7 @@
-"""From tidy rows to the table of an item: on screen with rich, in files as csv and markdown.
+"""From tidy rows to the table of an item, in files as csv and markdown; ``terminal`` shows it on screen.
 
     table = build(rows, paper_table=3, done=12, expected=50)
     write(table, "results/table3/table")        # table.csv and table.md
-    console.print(rich_table(table))
 
 ``table.frame`` holds numbers (errors in per cent) for csv, ``table.shown`` the same as text. The column
 ``data`` says in every line what data it comes from, so a number on built-in or substitute data never stands
@@ -11,16 +10,12 @@ unmarked, least of all beside the paper's. What is missing makes the title say P
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from mcf_cli.files import write_text
 from mcf_cli.progress import plain
@@ -33,6 +28,7 @@ from mcf_cli.reporting.series import (
     dataset_label,
     datasets_in,
     in_order,
+    known_by_example,
     lines_in,
     loss_of,
     marginalised_curves,
@@ -56,7 +52,6 @@ AXIS_TITLES = {
 }
 
 BEST = "best by validation"
-PADDING = 3  # between two columns on a terminal
 
 # Table 3 of the paper: CIFAR-10 test errors in per cent.
 PAPER_TABLE3 = {
@@ -139,7 +134,11 @@ def error_table(rows: pd.DataFrame) -> Table:
         texts.append({**text, BEST: _best_text(cells, validation, line, axis)})
     title = f"Test error (%) by {AXIS_TITLES[axis]}"
     return Table(
-        title, _ordered(numbers), _ordered(texts), _spread_note(means, spread), tuple(names.values())
+        title,
+        _ordered(numbers),
+        _ordered(texts),
+        _spread_note(means, spread, known_by_example(frame)),
+        tuple(names.values()),
     )
 
 
@@ -177,7 +176,12 @@ def _single_column(frame: pd.DataFrame) -> Table:
                 "chosen": _chosen(frame, line),
             }
         )
-    return Table(_single_title(frame), _ordered(numbers), _ordered(texts), _spread_note(means, spread))
+    return Table(
+        _single_title(frame),
+        _ordered(numbers),
+        _ordered(texts),
+        _spread_note(means, spread, known_by_example(frame)),
+    )
 
 
 def _single_title(frame: pd.DataFrame) -> str:
@@ -224,10 +228,12 @@ def _cell_text(cell: pd.DataFrame, spread: str) -> str:
     return f"{text} ± {PERCENT * cell[spread].iloc[0]:.2f}" if cell["runs"].iloc[0] > 1 else text
 
 
-def _spread_note(means: pd.DataFrame, spread: str) -> tuple[str, ...]:
+def _spread_note(means: pd.DataFrame, spread: str, by_example: bool) -> tuple[str, ...]:
     most = int(means["runs"].max()) if len(means) else 0
     if most < 2:
         return ()
+    if spread == "se" and by_example:
+        return (f"± is the standard error over test examples and {most} runs",)
     if spread == "se":
         return (f"± is the standard error of the mean over {most} runs",)
     return (
@@ -385,56 +391,6 @@ def is_number_column(column: pd.Series) -> bool:
     """Whether every cell that says anything starts like a number."""
     cells = [str(cell) for cell in column if str(cell)]
     return all(cell[0].isdigit() or cell[0] in "-∞" for cell in cells)
-
-
-class rich_table:
-    """The table for a terminal: one for each data set, with as many levels as fit its width."""
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
-        table = self.table
-        shown = table.shown.fillna("").astype(str)
-        parts = [("", shown)]
-        if {"dataset", "data"} <= set(shown):
-            groups = shown.groupby(["dataset", "data"], sort=False)
-            parts = [
-                (f"{name} ({data})", part.drop(columns=["dataset", "data"])) for (name, data), part in groups
-            ]
-        hidden: set[str] = set()
-        for _, part in parts:
-            hidden |= set(table.levels) - set(_fitting_levels(part, table.levels, options.max_width))
-        yield Text(table.heading, style="bold")
-        for title, part in parts:
-            yield _rich(title, part.drop(columns=list(hidden & set(part.columns))))
-        for note in table.notes:
-            yield Text(f"  {note}")
-        if hidden:
-            yield Text("  some levels have no room here: a wider terminal or table.md shows all")
-
-
-def _rich(title: str, shown: pd.DataFrame) -> RichTable:
-    """As Text throughout: a name in brackets is no markup."""
-    heading = Text(title, style="italic") if title else None
-    drawn = RichTable(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for name in shown.columns:
-        drawn.add_column(Text(name), justify="right" if is_number_column(shown[name]) else "left")
-    for line in shown.to_numpy():
-        drawn.add_row(*map(Text, line))
-    return drawn
-
-
-def _fitting_levels(shown: pd.DataFrame, levels: tuple[str, ...], width: int) -> list[str]:
-    """As many levels as fit beside the other columns, evenly spread, the first and the last among them."""
-    widths = {name: max(len(name), *shown[name].map(len)) + PADDING for name in shown.columns}
-    room = width - sum(taken for name, taken in widths.items() if name not in levels)
-    for count in range(len(levels), 2, -1):
-        step = (len(levels) - 1) / (count - 1)
-        some = [levels[round(step * number)] for number in range(count)]
-        if sum(widths.get(name, 0) for name in some) <= room:
-            return some
-    return [levels[0], levels[-1]] if len(levels) > 1 else list(levels)
 
 
 def write(table: Table, path: Path | str) -> tuple[Path, Path]:

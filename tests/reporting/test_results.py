@@ -5,7 +5,11 @@ import pandas as pd
 import pytest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine
-from mcf_cli.experiments.run import DIGIT, rows_csv, run_plan
+from mcf_cli.experiments.load import configs_folder, load_config
+from mcf_cli.experiments.plan import make_plan
+from mcf_cli.experiments.rows import rows_csv
+from mcf_cli.experiments.run import DIGIT, run_plan
+from mcf_cli.reporting.claims import claims_csv, judge_all, load_claims
 from mcf_cli.reporting.results import SHOWN, Result, present, rows_frame
 
 from tests.experiments.tiny import Recorder, tiny_plan
@@ -96,3 +100,26 @@ def test_a_run_over_one_deletion_level_keeps_no_digit(tmp_path):
     )
     outcome = run_plan(plan, tmp_path, Engine(), Recorder())
     assert outcome.ok and outcome.folder == old.parent and not old.exists()
+
+
+def test_committed_files_alone_repeat_every_verdict_and_interval(tmp_path):
+    plan = make_plan(load_config(configs_folder() / "fig6.yaml", profile="smoke"))
+    ran = run_plan(plan, tmp_path, Engine("serial"), Recorder())
+    claims = load_claims(configs_folder() / "claims.yaml")
+    asked = claims.model_copy(update={"claims": [c for c in claims.claims if c.items == ["fig6"]]})
+    with_store, from_files = (
+        claims_csv(judge_all(asked, {"fig6": result})) for result in (Result.of(ran), Result.read(ran.folder))
+    )
+    assert ",holds," in from_files
+    assert from_files == with_store
+
+
+def test_a_standard_error_is_over_examples_not_over_runs_on_the_same_ones(tmp_path):
+    config = {"item": "tiny", "datasets": ["builtin-splice"], "evaluation": {"protocol": "cv", "folds": 3, "train": 90},
+              "repeats": 3, "grid": [{"loss": "quadratic", "corruption": "none"}],
+              "select": {"l2": [0.1], "by": "holdout"}}  # fmt: skip
+    ran = run_plan(make_plan(load_config(config)), tmp_path, Engine("serial"), Recorder())
+    result = Result.read(ran.folder)
+    error, se = result.table.frame[["test_error", "test_error se"]].iloc[0] / 100
+    assert se > 0.7 * np.sqrt(error * (1 - error) / 90)
+    assert result.table.notes[0] == "± is the standard error over test examples and 3 runs"

@@ -5,7 +5,8 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-from mcf_cli.reporting.tables import PAPER_TABLE3, build, markdown, rich_table, write
+from mcf_cli.reporting.tables import PAPER_TABLE3, build, markdown, write
+from mcf_cli.reporting.terminal import rich_table
 from rich.console import Console
 
 from tests.reporting import made_up_rows as made_up
