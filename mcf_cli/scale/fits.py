@@ -113,8 +113,8 @@ class _Layout:
         self.laid_out: list[tuple[Chunk, ArrayFile]] = []
 
     def moments(self) -> np.ndarray:
-        """What scales the weights for the optimiser, of all rows."""
-        moments = np.zeros(self.source.n_features)
+        """What scales and centres the weights for the optimiser, of all rows."""
+        moments = np.zeros((2, self.source.n_features))
         for number in range(len(self.source)):
             X, y = self.source[number]
             moments += chunk_moments(X, self.task, self.weigh(y, self.source.weights(number)))

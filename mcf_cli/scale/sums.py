@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
-from mcf_cli.core.corruptions.base import Array, Corruption, Pairs
+from mcf_cli.core.corruptions.base import Array, Corruption, Pairs, column_sums
 from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.design.blocks import Block, Part
@@ -31,6 +31,7 @@ from mcf_cli.core.model import class_weights
 from mcf_cli.core.problem import Problem, Solution, second_moments
 from mcf_cli.core.solvers import Outcome, conjugate_gradients
 from mcf_cli.core.solvers.lbfgs import lbfgs
+from mcf_cli.core.solvers.normal_equations import FAR
 
 Sums = tuple[float, Array, Array]  # of the loss, its gradient in W (D x C) and its gradient in b (C)
 _NEGLIGIBLE = 1e-7  # share of the objective that a further step may still promise
@@ -160,8 +161,10 @@ def added(shares: Iterable[Sums]) -> Sums:
 
 
 def chunk_moments(X: Any, task: Task, weight: Array | None = None) -> Array:
-    """sum_n weight_n E[x~_nd^2] of each feature: the sums of all chunks scale the weights for the optimiser."""
-    return second_moments(canonical(X), task.corruption, np.ones(X.shape[0]) if weight is None else weight)
+    """sum_n weight_n (E[x~_nd^2], x_nd) of each feature, 2 x D: the totals scale and centre the weights."""
+    X = canonical(X)
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    return np.stack([second_moments(X, task.corruption, weight), column_sums(X, weight)])
 
 
 class SummedObjective(Minimand):
@@ -174,14 +177,17 @@ class SummedObjective(Minimand):
         limit = one._limit(task.corruption.split(task.n_features))
         super().__init__(one._loss(task.corruption), task.l2, limit, (task.n_features, task.n_outputs))
         self.task, self.rows, self.sums, self.on_pass = task, rows, sums, on_pass
-        self.passes = 0
+        self.passes, self.centre = 0, np.zeros(task.n_features)
 
     def loss_gradient(self, W: Array, b: Array) -> Sums:
-        value, g_W, g_b = self.sums(W, b)
+        """Value and gradient; b is the bias at the centre, so that columns far from zero do not tie weights to it."""
+        value, g_W, g_b = self.sums(W, b - self.centre @ W if self.centre.any() else b)
         value, g_W, g_b = value / self.rows, g_W / self.rows, g_b / self.rows
         if self.task.l2:
             value += self.task.l2 * float(np.vdot(W, W))
             g_W += (2.0 * self.task.l2) * W
+        if self.centre.any():
+            g_W -= np.outer(self.centre, g_b)
         self.passes += 1
         if self.on_pass is not None:
             self.on_pass(self.passes, value)
@@ -203,15 +209,23 @@ def solve(
     `rows` is the weight of all rows, `moments` are their `chunk_moments`.
     """
     objective: Any = SummedObjective(task, rows, sums, on_pass)
+    squares, means = moments / rows
     if task.options.get("loss") == "quadratic":
-        outcome = minimise_quadratic(objective, task.fit_intercept, 2.0 * (moments / rows + task.l2))
+        outcome = minimise_quadratic(objective, task.fit_intercept, 2.0 * (squares + task.l2))
     else:
         W, b = np.zeros(objective.shape), np.zeros(task.n_outputs)
         if start is not None and objective.inside(start.coef.T):
             W, b = start.coef.T, start.intercept
-        outcome = lbfgs(objective, W, b, task.fit_intercept, moments / rows, max_iter, tol)
+        if task.fit_intercept:
+            spread = squares - means**2
+            far = spread < (means / FAR) ** 2
+            objective.centre = np.where(far, means, 0.0)
+            # Rounding may leave nothing of the spread: what scales a weight then is the least that squares can show.
+            squares = np.where(far, np.maximum(spread, 1e-12 * squares), squares)
+        b = b + objective.centre @ W
+        outcome = lbfgs(objective, W, b, task.fit_intercept, squares, max_iter, tol)
     how = outcome.value, outcome.n_iter, outcome.converged, outcome.message
-    return Solution(outcome.W.T, outcome.b, *how)
+    return Solution(outcome.W.T, outcome.b - objective.centre @ outcome.W, *how)
 
 
 def minimise_quadratic(

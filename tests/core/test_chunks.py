@@ -142,6 +142,26 @@ def fit_in_chunks(task, X, y, **more):
     return solve(task, len(y), moments, lambda W, b: added(chunk.sums(W, b) for chunk in chunks), **more)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"loss": "exponential"}, {}, {"multiclass": "shared"}, {"surrogate": "quadratic"}],
+    ids=["exponential", "pairwise", "shared", "approximation"],
+)
+@pytest.mark.parametrize("offset", [1e5, 1e8])
+def test_a_column_far_from_zero(offset, options):
+    """It ties its weight to the bias: without a centre a fit ends at once, and says that it converged.
+
+    At 1e8 the rounding of the scores may keep the fit from proving that it is at the minimum.
+    """
+    X, y = counts_and_labels(3)
+    X[:, 0] = offset + y + np.random.default_rng(0).normal(size=len(y))
+    noise = Gaussian(0.5)
+    ours = fit_in_chunks(task_of(noise, 30, 3, 0.01, **options), X, y, tol=1e-6)
+    whole = Problem(X, y, **options).solve(noise, 0.01, tol=1e-6)
+    assert ours.objective == pytest.approx(whole.objective, rel=1e-6 if offset == 1e5 else 1e-5)
+    assert ours.converged or offset > 1e5
+
+
 @pytest.mark.parametrize("loss", ["quadratic", "logistic"])
 def test_a_fit_without_intercept(loss):
     X, y = counts_and_labels(3)
@@ -185,7 +205,7 @@ def test_conjugate_gradients_that_run_out_of_iterations_say_so():
     X, y = counts_and_labels(3)
     task = task_of(Blankout(0.4), 30, 3, 0.01, loss="quadratic")
     chunk = Chunk(X, y, task)
-    objective, curvature = SummedObjective(task, 150, chunk.sums), chunk_moments(X, task) / 75
+    objective, curvature = SummedObjective(task, 150, chunk.sums), chunk_moments(X, task)[0] / 75
     short = minimise_quadratic(objective, True, curvature, max_iter=2)
     assert (short.n_iter, short.converged) == (2, False)
     assert minimise_quadratic(objective, True, curvature).converged

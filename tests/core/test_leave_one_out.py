@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, Poisson
 from mcf_cli.core.problem import Problem
+from mcf_cli.core.solvers.leave_one_out import ridge_loo
 from scipy import sparse
 
 from tests.core import reference as ref
@@ -167,3 +168,17 @@ def test_columns_far_from_zero_are_left_out_as_precisely():
     near = Problem(X, y, loss="quadratic", n_classes=0).loo(None, 0.1)
     far = Problem(X + 1e5, y, loss="quadratic", n_classes=0).loo(None, 0.1)
     np.testing.assert_allclose(far, near, atol=1e-7)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_sparse_rows_whose_squares_would_drown_the_ridge(fit_intercept):
+    X, y = 1e6 * TALL, RNG.normal(size=(16, 2))
+    left_out, _ = ridge_loo(sparse.csr_matrix(X), y, 1.0, fit_intercept)
+    for n in range(len(y)):
+        others = np.arange(len(y)) != n
+        centre = X[others].mean(axis=0) * fit_intercept, y[others].mean(axis=0) * fit_intercept
+        rows, targets = X[others] - centre[0], y[others] - centre[1]
+        W = np.linalg.lstsq(np.vstack([rows, np.eye(5)]), np.vstack([targets, np.zeros((5, 2))]), rcond=None)[
+            0
+        ]
+        np.testing.assert_allclose(left_out[n], centre[1] + (X[n] - centre[0]) @ W, rtol=1e-6, atol=1e-9)

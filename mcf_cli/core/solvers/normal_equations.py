@@ -28,7 +28,7 @@ from mcf_cli.core.solvers import Inverse, units
 if TYPE_CHECKING:
     from mcf_cli.core.solvers.least_squares import QuadraticSystem
 
-_FAR = 10.0  # a mean of so many spreads costs two digits of a square, which can be spared
+FAR = 10.0  # a mean of so many spreads costs two digits of a square, which can be spared
 _ROUNDINGS = 16 * np.finfo(float).eps
 _VERY_SPARSE = 0.1  # share of non-zeros below which a sparse product beats BLAS
 _ENTRIES = 1 << 17  # looked at together: they stay in the cache
@@ -56,7 +56,7 @@ def brought_near(X: Any, weights: Array, among: Array | None = None) -> tuple[An
         part *= part
         squares += weights[rows] @ part
     mean, spread = own + total, np.sqrt(np.maximum(squares - total**2, 0.0))
-    far = np.abs(mean) > _FAR * spread
+    far = np.abs(mean) > FAR * spread
     reference[full[far]] = own[far]
     constant = np.zeros(X.shape[1], dtype=bool)
     constant[full] = far & (spread <= _ROUNDINGS * np.abs(own))
