@@ -87,8 +87,11 @@ def _row_spectrum(rows: Any, ridge: float, centre: bool) -> tuple[Array, Array]:
     if np.finfo(float).eps * values[-1] <= 1e-8 * ridge:
         return values, vectors
     dense = rows.toarray() if sp.issparse(rows) else rows
-    vectors, singular, _ = la.svd(dense - dense.mean(axis=0) if centre else dense, full_matrices=False)
-    return singular**2, vectors
+    N, D = dense.shape
+    vectors, singular, _ = la.svd(dense - dense.mean(axis=0) if centre else dense, full_matrices=N > D)
+    values = np.zeros(N)  # with more rows than columns the directions that X does not reach count too
+    values[: len(singular)] = singular**2
+    return values, vectors
 
 
 def refit_without(
