@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.metrics import get_scorer
+from sklearn.utils.parallel import Parallel, delayed
 
 from mcf_cli.core.corruptions.base import Array, Corruption, column_sums
 from mcf_cli.core.corruptions.bounded import BitSwap
@@ -25,6 +26,8 @@ from mcf_cli.core.corruptions.per_feature import BY_NAME, resolve
 from mcf_cli.core.problem import Problem, Solution, codes_of
 from mcf_cli.core.selection import Division, fits_along, path_errors
 
+SELECTION_TOL = 1e-2  # of a first look at all candidates; those near the best go on to `tol`
+NEAR = 0.02  # of the best error, and its standard error: how far from it a candidate may be at the first look
 DELETIONS = 5  # draws of the deleted features of each test row
 _LEVEL_NAMES = ("q", "sigma", "scale", "a")
 _SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)  # of values that are lost
@@ -165,8 +168,10 @@ class Trials:
             for place, level in enumerate(family.levels):
                 yield number, place, family, level
 
-    def on_fold(self, fold: int, division: Division) -> tuple[list[Array], list[Array]]:
-        """Of each family the errors (levels x l2s) and whether the fits converged."""
+    def on_fold(
+        self, fold: int, division: Division, asked: list[Array], **fit: Any
+    ) -> tuple[list[Array], list[Array]]:
+        """Of each family the errors (levels x l2s) of the candidates asked for, and whether their fits converged."""
         train, test = division
         train = train[self.sample_weight[train] > 0.0]
         if self.labels is not None and len(np.unique(self.problem.y[train])) < 2:
@@ -176,14 +181,47 @@ class Trials:
         problem = self.problem.subset(train)
         measure = self._measure(fold, test)
         shapes = [(len(family.levels), len(self.l2s)) for family in self.families]
-        errors, converged = [np.empty(shape) for shape in shapes], [np.empty(shape, bool) for shape in shapes]
+        errors, converged = [np.zeros(shape) for shape in shapes], [np.ones(shape, bool) for shape in shapes]
         for number, place, family, level in self.candidates():
+            at = np.flatnonzero(asked[number][place])
+            if not len(at):
+                continue
             corruption = family.at_level(level)
-            path = fits_along(problem, corruption, self.l2s, **self.fit)
-            row, solutions = path_errors(path, measure(corruption), len(self.l2s), patient=True)
-            errors[number][place] = row
-            converged[number][place] = [solution.converged for solution in solutions]
+            path = fits_along(problem, corruption, [self.l2s[penalty] for penalty in at], **fit)
+            row, solutions = path_errors(path, measure(corruption), len(at), patient=True)
+            errors[number][place, at] = row
+            converged[number][place, at] = [solution.converged for solution in solutions]
         return errors, converged
+
+    def on_folds(self, divisions: list[Division], n_jobs: int | None) -> tuple[Array, Array, Array]:
+        """Errors (folds x candidates), whether the fits converged, and which candidates were fitted to `tol`.
+
+        A first look at all of them takes fits to SELECTION_TOL. Those that come near the best of them are fitted to
+        `tol` and measured again: the choice is among these.
+        """
+        shapes = [(len(family.levels), len(self.l2s)) for family in self.families]
+        everyone, tol = [np.ones(shape, bool) for shape in shapes], self.fit.get("tol", 0.0)
+        if tol >= SELECTION_TOL or self.problem.loss_name == "quadratic":
+            return *self._scored(divisions, everyone, self.fit, n_jobs), _flat(everyone)
+        errors, converged = self._scored(divisions, everyone, {**self.fit, "tol": SELECTION_TOL}, n_jobs)
+        means = np.where(np.isnan(errors), np.inf, errors).mean(axis=0)
+        best = int(np.argmin(means))
+        spread = errors[:, best].std(ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else 0.0
+        near = means <= means[best] + spread + NEAR * abs(means[best])
+        ends = np.cumsum([levels * penalties for levels, penalties in shapes])[:-1]
+        asked = [part.reshape(shape) for part, shape in zip(np.split(near, ends), shapes, strict=True)]
+        again, settled = self._scored(divisions, asked, self.fit, n_jobs)
+        errors[:, near], converged[:, near] = again[:, near], settled[:, near]
+        return errors, converged, near
+
+    def _scored(
+        self, divisions: list[Division], asked: list[Array], fit: dict[str, Any], n_jobs: int | None
+    ) -> tuple[Array, Array]:
+        of_folds = Parallel(n_jobs=n_jobs)(
+            delayed(self.on_fold)(fold, division, asked, **fit) for fold, division in enumerate(divisions)
+        )
+        errors, converged = zip(*of_folds, strict=True)
+        return np.array([_flat(found) for found in errors]), np.array([_flat(found) for found in converged])
 
     def _measure(self, fold: int, test: Array) -> Any:
         """Of a corruption: what measures a solution that was fitted under it on the test rows."""
@@ -242,6 +280,10 @@ class Trials:
                 )
                 errors[number][:, place, at] = wrong.mean(axis=1) if wrong.ndim == 2 else wrong
         return errors
+
+
+def _flat(of_families: list[Array]) -> Array:
+    return np.concatenate([found.ravel() for found in of_families])
 
 
 def log_losses(solution: Solution, X: Any, y: Array) -> Array:

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from mcf_cli.core.candidates import Scoring, Trials, automatic_l2s, families_of
@@ -21,7 +20,6 @@ from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
 from mcf_cli.core.problem import Problem
 from mcf_cli.core.selection import Division, first_best, strongest_within
 
-SELECTION_TOL = 1e-3  # fits that only compare candidates end here; the final one goes on to `tol`
 _FROM_FIT = ("coef_", "intercept_", "objective_", "n_iter_", "converged_", "message_")
 
 
@@ -64,35 +62,28 @@ class _Chooses:
 
     def _choose(self, trials: Trials, y: Array, groups: Any) -> dict[str, Any]:
         """Measure every candidate, keep what was found, and return the parameters of the best."""
-        converged: list[Array] | None = None
         if isinstance(self.cv, str) and self.cv == "loo":
-            errors = trials.leave_one_out()
+            flat = np.column_stack([of_family.reshape(len(y), -1) for of_family in trials.leave_one_out()])
+            converged, settled = np.ones(flat.shape, bool), np.ones(flat.shape[1], bool)
         else:
             divisions = self._divisions(trials.problem.X, y, groups, trials.labels is not None)
-            of_folds = Parallel(n_jobs=self.n_jobs)(
-                delayed(trials.on_fold)(fold, division) for fold, division in enumerate(divisions)
-            )
-            errors = [
-                np.stack(of_family) for of_family in zip(*(found[0] for found in of_folds), strict=True)
-            ]
-            converged = [np.all(of, axis=0) for of in zip(*(found[1] for found in of_folds), strict=True)]
+            flat, converged, settled = trials.on_folds(divisions, self.n_jobs)
         listed = [
             (number, place, at)
             for number, family in enumerate(trials.families)
             for place in range(len(family.levels))
             for at in range(len(trials.l2s))
         ]
-        flat = np.column_stack([family.reshape(len(family), -1) for family in errors])
-        means = flat.mean(axis=0)
+        means = np.where(settled, flat.mean(axis=0), np.inf)
         if not np.isfinite(means).any():
             raise ValueError(f"no candidate has a finite score by scoring={self.scoring!r}")
         best = first_best(means)
         if self.one_standard_error:
-            own = [place for place, key in enumerate(listed) if key[0] == listed[best][0]]
+            own = [c for c, key in enumerate(listed) if key[0] == listed[best][0] and settled[c]]
             best = strongest_within(flat, best, sorted(own, key=lambda c: (-listed[c][1], listed[c][2])))
         self._keep_scores(trials, listed, flat, best)
-        number, place, at = listed[best]
-        if converged is not None and not converged[number][place, at]:
+        self.cv_results_["fitted_to_tol"] = settled
+        if not converged[:, best].all():
             warnings.warn(
                 "the fits that speak for the chosen candidate did not all converge: raise max_iter or l2s, or bring "
                 "the columns of X to one scale",
@@ -218,10 +209,11 @@ class _Chooses:
 class MCFClassifierCV(_Chooses, MCFClassifier):
     """An `MCFClassifier` that chooses the family of corruption, its level and l2 by validation.
 
-    The choice is that of `GridSearchCV` over the same candidates and folds, at a fraction of the cost: the rows are
-    checked and coded once, and the fits of a fold run along l2, each from the one before, only as far as comparing
-    them needs (`tol` of 1e-3). The chosen model is then fitted to all rows. Equal scores go to the family named
-    first, then to the weakest corruption, then to the strongest penalty.
+    The choice is that of `GridSearchCV` over the same candidates and folds, at a fraction of the cost. The rows are
+    checked and coded once, and the fits of a fold run along l2, each from the one before. A first look fits all
+    candidates to a `tol` of 1e-2; those within a standard error and 2% of the best are then fitted to `tol` and
+    measured again, and the choice is among them. Equal scores go to the family named first, then to the weakest
+    corruption, then to the strongest penalty.
 
     Parameters
     ----------
@@ -250,7 +242,8 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
     scores_path_ : the scores of each family, folds x levels x l2s (with "loo", rows x levels x l2s)
     qs_, l2s_ : the levels of each family and the penalties, in the order of `scores_path_`
     cv_results_ : a dict of columns as of `GridSearchCV`. Errors are the better the lower, scikit-learn's scores the
-        better the higher; `rank_test_score` is 1 at the best either way
+        better the higher; `rank_test_score` is 1 at the lowest error either way. Scores of candidates that are not
+        `fitted_to_tol` are those of the first look
     best_estimator_ : the chosen `MCFClassifier`, fitted to all rows
     coef_, intercept_, classes_, objective_, n_iter_, converged_, message_ : as of `MCFClassifier`, of that model
 
@@ -336,7 +329,7 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
             families_of(self.corruption, self.qs, problem.X),
             self._penalties(problem),
             Scoring.of(self.scoring, self.loss, False, _seed(self.random_state)),
-            {"max_iter": self.max_iter, "tol": max(self.tol, SELECTION_TOL)},
+            {"max_iter": self.max_iter, "tol": self.tol},
             MCFClassifier(**form),
             self.classes_,
         )

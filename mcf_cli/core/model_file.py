@@ -45,6 +45,7 @@ def save_model_file(
     in plain values; `load` gives it back as `trained_on_`.
     """
     step, model = (model[0], model[-1]) if isinstance(model, Pipeline) else (None, model)
+    model = getattr(model, "best_estimator_", model)  # what a search has chosen
     names = getattr(model if step is None else step, "feature_names_in_", None)
     if step is not None and step.scale == "none":
         step = None
