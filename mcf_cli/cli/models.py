@@ -33,7 +33,8 @@ from mcf_cli.files import write_text
 )
 @click.option("--loss", help="quadratic, exponential or logistic.")
 @click.option(
-    "--corruption", help="none, blankout, dropout, gaussian, laplace, poisson, bitswap or multinomial."
+    "--corruption",
+    help="none, blankout, dropout, gaussian, laplace, poisson, bitswap, multinomial or thinning.",
 )
 @click.option(
     "--q",

@@ -30,7 +30,16 @@ Surrogate = Literal["jensen", "variational", "quadratic", "gaussian", "exact"]
 Multiclass = Literal["pairwise", "shared"]
 Penalty = Literal["l2", "l1"]
 CorruptionName = Literal[
-    "none", "blankout", "dropout", "gaussian", "laplace", "poisson", "bitswap", "multinomial", "fdrop"
+    "none",
+    "blankout",
+    "dropout",
+    "gaussian",
+    "laplace",
+    "poisson",
+    "bitswap",
+    "multinomial",
+    "thinning",
+    "fdrop",
 ]
 TaskName = Literal["classification", "regression"]
 Profile = Literal["smoke", "quick", "paper"]
@@ -42,6 +51,7 @@ LEVEL_OF = {
     "dropout": "q",
     "bitswap": "q",
     "multinomial": "q",
+    "thinning": "q",
     "gaussian": "sigma",
     "laplace": "scale",
     "fdrop": "budget",
@@ -49,7 +59,7 @@ LEVEL_OF = {
 
 LEVELS = ("q", "sigma", "scale", "budget")
 DELETING = ("blankout", "dropout")  # the corruptions whose q is a rate of deletion
-BIASED = ("dropout", "bitswap", "multinomial")
+BIASED = ("dropout", "bitswap", "multinomial", "thinning")
 NO_COST = {  # what the cost protocol cannot measure
     "none": "is the plain model that cost compares with; name a corruption",
     "multinomial": "corrupts whole blocks, and cost sums feature by feature",

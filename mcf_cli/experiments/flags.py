@@ -91,7 +91,7 @@ seed: 2013                     # decides splits, folds and deleted features; the
 
 grid:                          # product within an entry, union across entries
   - loss: [quadratic, exponential, logistic]
-    corruption: blankout       # none, blankout, dropout, gaussian, laplace, poisson, bitswap, multinomial
+    corruption: blankout       # none, blankout, dropout, gaussian, laplace, poisson, bitswap, multinomial, thinning
     q: {from: 0.0, to: 0.9, step: 0.1}     # or one value, or a list
   - {loss: [quadratic, exponential, logistic], corruption: poisson}
 

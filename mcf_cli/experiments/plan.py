@@ -46,7 +46,7 @@ from mcf_cli.yamlfile import OBSERVED
 # Evaluation keys that a trial holds one value of, and so does not hold as a list.
 SPREAD = {"sizes", "copies", "marginalised", "q", "lambdas"}
 MAX_TRIALS = 1_000_000  # a plan of so many takes some 3 GB, its records 8
-NOT_CENTRED = {"poisson": "values of 0 or more", "bitswap": "values 0 and 1", "multinomial": "one-hot blocks"}
+NOT_CENTRED = {"poisson": "counts", "thinning": "counts", "bitswap": "bits", "multinomial": "one-hot blocks"}
 
 
 class DataMissing(RunError):
@@ -320,8 +320,8 @@ def _unobservable(entry: GridEntry, about: DataFacts) -> str | None:
 def _mismatch(corruption: str, about: DataFacts, scale: str = "none") -> str | None:
     if scale == "standard" and corruption in NOT_CENTRED:
         return f"it needs {NOT_CENTRED[corruption]}, which standard scaling takes away: use scale max or none"
-    if corruption == "poisson" and about.smallest < 0:
-        return f"Poisson corruption needs values of 0 or more, and the smallest is {about.smallest:g}"
+    if corruption in ("poisson", "thinning") and about.smallest < 0:
+        return f"{corruption.capitalize()} corruption needs values of 0 or more, and the smallest is {about.smallest:g}"
     if corruption == "bitswap" and not about.binary:
         return "bit swaps need values 0 and 1 only"
     if corruption == "multinomial" and about.blocks is None:

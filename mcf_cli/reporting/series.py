@@ -60,6 +60,7 @@ CORRUPTIONS = {
     "dropout": "dropout",
     "poisson": "Poisson",
     "multinomial": "multinomial",
+    "thinning": "thinning",
     "gaussian": "Gaussian",
     "laplace": "Laplace",
     "bitswap": "bit-swap",

@@ -72,6 +72,12 @@ BAD = {
     "a tag": ("item: good", "item: !!python/name:os.system", 1, ["not valid YAML"]),
     "no such data": ("builtin-digits", "builtin-digit", 2, ["datasets.0", "builtin-digits"]),
     "no such file": ("builtin-digits", "nowhere.csv", 2, ["datasets.0", "nowhere.csv"]),
+    "thinning without a q": (
+        "corruption: poisson",
+        "corruption: thinning, sigma: 0.1",
+        7,
+        ["sigma", "thinning"],
+    ),
     "multinomial on pixels": ("corruption: poisson", "corruption: multinomial, q: 0.1", 7, ["one-hot"]),
 }
 
