@@ -1,4 +1,4 @@
-"""The commands that run an experiment: sweep-q, nightmare, learning-curve, explicit, bounds and table.
+"""The commands that run an experiment: sweep-q, nightmare, learning-curve, explicit, bounds, table and compare.
 
 Each says what its flags ask for; the steps are the same for all: load, plan, run, show. The exit code is decided here.
 """
@@ -6,6 +6,8 @@ Each says what its flags ask for; the steps are the same for all: load, plan, ru
 import json
 import shlex
 import sys
+import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import click
 
 from mcf_cli.cli.main import prompt_interrupt
 from mcf_cli.cli.options import NUMBER_LIST, RATES, GroupedCommand, RunOptions, method_filters, run_options
-from mcf_cli.errors import INTERRUPTED
+from mcf_cli.errors import INTERRUPTED, McfError
 from mcf_cli.experiments.engine import Engine, make_engine
 from mcf_cli.experiments.flags import Request, load_request
 from mcf_cli.experiments.load import SCRATCH
@@ -21,8 +23,10 @@ from mcf_cli.experiments.plan import Plan, make_plan
 from mcf_cli.experiments.run import RunOutcome, counted, progress_of, run_plan
 from mcf_cli.experiments.store import Store
 from mcf_cli.files import refuse_own_input
-from mcf_cli.progress import listening
+from mcf_cli.progress import console, listening
+from mcf_cli.reporting.advice import advise, check_comparable, write_advice
 from mcf_cli.reporting.results import Result, present
+from mcf_cli.reporting.terminal import rich_table
 
 
 def run_command(request: Request, options: RunOptions) -> None:
@@ -250,3 +254,81 @@ def table_command(options: RunOptions, losses: tuple[str, ...], corruptions: tup
     Without --config it runs on built-in textures.
     """
     run_command(Request("table", ("split", "cv"), {}, losses, corruptions), options)
+
+
+@click.command(
+    "compare", cls=GroupedCommand, epilog="Example: mcf compare reviews.csv --label stars --deletion 0.5"
+)
+@click.argument("data", required=False)
+@click.option(
+    "--deletion",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Compare also with this share of the features deleted in validation and test rows.",
+)
+@click.option(
+    "--loss",
+    type=click.Choice(["quadratic", "exponential", "logistic"]),
+    help="The loss of all models.  [default: logistic]",
+)
+@click.option(
+    "--corruption",
+    "corruptions",
+    multiple=True,
+    help="Only this corruption beside the plain model; may be repeated.",
+)
+@click.option("--q", type=RATES, help="Corruption levels to choose from.")
+@click.option("--l2", type=NUMBER_LIST, help="Penalties to choose from, two or more.")
+@run_options
+def compare_command(
+    options: RunOptions,
+    data: str | None,
+    deletion: float | None,
+    loss: str | None,
+    corruptions: tuple[str, ...],
+    q: object,
+    l2: object,
+) -> None:
+    """The plain model against every corruption on DATA: errors with 95% intervals, a verdict, what to train.
+
+    DATA is your own .svmlight, .csv, .tsv or .npz file, or the name of a data set; without it the command runs on
+    built-in reviews. q and l2 are chosen on validation rows, and so is the method. Its test errors decide, row by row
+    beside those of the plain model, whether it is better.
+    """
+    if data is not None and options.dataset:
+        raise McfError(f"{data} and --dataset {options.dataset[0]}: name the data once.")
+    if data is not None:
+        options = replace(options, dataset=(data,))
+    flags: dict[str, Any] = {"select.q": q, "select.l2": l2}
+    if deletion is not None:
+        named = {"protocol": "nightmare", "deletion": [0.0, deletion], "validation": 0.2, "refit": True}
+        flags |= {f"evaluation.{name}": value for name, value in named.items()}
+    asked = ("none", *(name for name in corruptions if name != "none")) if corruptions else ()
+    request = Request("compare", ("split", "nightmare"), flags, (loss,) if loss else (), asked)
+    plan = make_plan(load_request(request, options.config, options.given()))
+    check_comparable(plan)
+    outcome = run_or_dry_run(plan, options, options.out or SCRATCH)
+    if outcome is not None:
+        show_advice(outcome, options)
+        sys.exit(0 if outcome.ok else 1)
+
+
+def show_advice(outcome: RunOutcome, options: RunOptions) -> None:
+    """Write tables, figure and advice; print the advice, or everything as JSON."""
+    result = Result.of(outcome)
+    found = advise(result, outcome.plan)
+    write_advice(found, outcome.folder)
+    files = present(result, to_screen=False)
+    for label, reason in outcome.failures.items():
+        click.echo(f"failed: {label}: {reason}", err=True)
+    if options.as_json:
+        click.echo(json.dumps(as_json(outcome, files) | {"advice": [each.to_dict() for each in found]}))
+    else:
+        for each in found:
+            console(width=None if sys.stdout.isatty() else 80).print(rich_table(each.table))
+            click.echo(f"\n{textwrap.fill(each.sentence, 80)}\n\n    {each.command}\n")
+        for note in result.table.notes if result.table else ():
+            click.echo(note)
+        click.echo(f"Written to {outcome.folder}: {', '.join(sorted(files))}")
+    if not found:
+        click.echo("No advice: the plain model did not finish.", err=True)
+    say_set_aside(outcome)

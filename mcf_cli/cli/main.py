@@ -75,7 +75,7 @@ def completion_command(shell: str) -> None:
 
 # What a user comes for: the commands by name. The help stands below so that `mcf --help` imports no command.
 GROUPS = {
-    "Your data": ("train", "predict"),
+    "Your data": ("compare", "train", "predict"),
     "Experiments": ("sweep-q", "nightmare", "learning-curve", "explicit", "bounds", "table"),
     "The paper": ("reproduce", "status", "report", "clean"),
     "Files": ("data", "config", "completion"),
@@ -83,6 +83,11 @@ GROUPS = {
 
 # name: (module, function, one line of help)
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "compare": (
+        "mcf_cli.cli.experiments",
+        "compare_command",
+        "Whether a corruption helps on your data, and which to train.",
+    ),
     "train": (
         "mcf_cli.cli.models",
         "train_command",

@@ -95,7 +95,8 @@ class GroupedCommand(click.Command):
     """A command whose help lists its own options first, the shared ones in sections, and ends with an example."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = {param.name: param.get_help_record(ctx) for param in options}
         shared = {name for names in SECTIONS.values() for name in names}
         own = [name for name in records if name not in shared]
         for title, names in {"Options": own, **SECTIONS}.items():

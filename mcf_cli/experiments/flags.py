@@ -18,6 +18,9 @@ from mcf_cli.experiments.load import LoadedConfig, load_config
 DEFAULT_LOSSES = ["quadratic", "exponential", "logistic"]
 L2 = [0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
 DEFAULT_LEVELS = [0.1, 0.3, 0.5, 0.7, 0.9]
+FAMILIES = [
+    name for name in get_args(CorruptionName) if name != "fdrop"
+]  # with a marginalised form, and none
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {
@@ -67,6 +70,17 @@ DEFAULTS: dict[str, dict[str, Any]] = {
             {"loss": "quadratic", "corruption": "poisson"},
         ],
         "select": {"l2": L2, "q": [0.3, 0.6, 0.9], "by": "holdout"},
+    },
+    "compare": {
+        "item": "compare",
+        "datasets": ["builtin-reviews"],
+        "grid": [{"loss": "logistic", "corruption": FAMILIES}],
+        "select": {
+            "l2": L2,
+            "q": [0.05, *DEFAULT_LEVELS],
+            "sigma": [0.1, 0.3, 1.0],
+            "scale": [0.1, 0.3, 1.0],
+        },
     },
     "bounds": {"item": "bounds", "evaluation": {"protocol": "bounds"}},
     "table": {

@@ -50,6 +50,7 @@ from mcf_cli.reporting.series import (
 )
 
 PAPER_MARKER: dict[str, Any] = {"linestyle": "", "marker": "x", "color": BLACK, "markersize": 6, "zorder": 3}
+IN_FIGURE_9 = ("none", "dropout", "blankout", "fdrop")  # the corruptions that it has looks for
 LIMIT_MARKER: dict[str, Any] = {"linestyle": "", "markersize": 11, "markeredgecolor": BLACK}
 
 
@@ -321,19 +322,24 @@ def sweep(rows: pd.DataFrame) -> Figure:
 
 @part.styled
 def methods_figure(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | None = None) -> Figure:
-    """When nothing varies but the method: one error a method, the best at the top; several panels share an order.
+    """When little varies but the method: one error a method, the best at the top; several panels share an order.
+
+    Each share of deleted features has a panel of its own.
 
     ``published``: per corruption and loss the paper's error in per cent, a cross beside ours on real data.
     """
     frame = tidy(rows)
-    pairs = datasets_in(frame)
-    tallest = max((of_dataset(frame, pair)["method"].nunique() for pair in pairs), default=1)
-    figure, all_axes = part.panels(len(pairs), size=(4.6, 0.8 + 0.24 * tallest))
-    for axes, pair in zip(all_axes, pairs, strict=True):
-        here = of_dataset(frame, pair)
+    shown = [
+        (pair, level, here)
+        for pair in datasets_in(frame)
+        for level, here in of_dataset(frame, pair).groupby("deletion", dropna=False)
+    ]
+    tallest = max((here["method"].nunique() for _, _, here in shown), default=1)
+    figure, all_axes = part.panels(len(shown), size=(4.6, 0.8 + 0.24 * tallest))
+    for axes, (pair, level, here) in zip(all_axes, shown, strict=True):
         table = summary(here, ["method", "curve", "corruption", "penalty"])
         order = [f"{curve_label(curve)}, {family}" for _, _, curve, family in lines_in(here)]
-        by = table["mean"] if len(pairs) == 1 else table["method"].map(order.index)
+        by = table["mean"] if len(shown) == 1 else table["method"].map(order.index)
         table = table.loc[by.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
         for place, line in table.iterrows():
             look = loss_look(line["curve"], _family(line["corruption"]))
@@ -344,8 +350,7 @@ def methods_figure(rows: pd.DataFrame, published: Mapping[str, Mapping[str, floa
                 axes.plot(theirs, place, **PAPER_MARKER)
         axes.set_yticks(range(len(table)), table["method"])
         axes.set_ylim(-0.6, len(table) - 0.4)
-        deleted = here["deletion"].dropna().unique()
-        part.title(axes, pair, f"{100 * deleted[0]:g}% deleted" if len(deleted) == 1 else "")
+        part.title(axes, pair, f"{100 * level:g}% deleted" if pd.notna(level) else "")
         axes.set_xlabel("Test error (%)")
     if published:
         part.legend_below(figure, [Line2D([], [], **PAPER_MARKER, label="the paper's number")])
@@ -376,6 +381,8 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
     frame = tidy(rows)
     if strengths_apart(frame):  # more methods than the paper's figures have looks for
         return sweep if varying(frame) else methods_figure
+    if frame["deletion"].nunique() > 1 and not frame["corruption"].isin(IN_FIGURE_9).all():
+        return sweep if frame["deletion"].nunique() > 2 else methods_figure
     for column, function in (
         ("deletion", fig9_nightmare),
         ("copies", fig6_explicit),
