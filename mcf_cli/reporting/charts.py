@@ -1,0 +1,251 @@
+"""Interactive charts as Vega-Lite specifications, each with its points: the page draws them over its static figures.
+
+A point is one number with its interval: ``{"data": "MNIST", "loss": "Logistic", "method": "plain, l2", "x": 0.5, "y":
+21.9, "low": 21.1, "high": 22.8}``. Charts name no colours of the page; it lays its own over them, light or dark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from mcf_cli.reporting.series import (
+    LOSS_ORDER,
+    curve_label,
+    dataset_label,
+    datasets_in,
+    in_order,
+    of_dataset,
+    summary,
+    tidy,
+    varying,
+)
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nothing fetches
+Spec = dict[str, Any]
+Points = list[dict[str, Any]]
+
+AXES = {  # what an experiment runs over: the title of its axis, and the scale
+    "q": ("Corruption level q", "linear"),
+    "deletion": ("Share of features deleted at test time", "linear"),
+    "train_size": ("Training examples", "log"),
+    "copies": ("Corrupted copies M", "log"),
+    "budget": ("Features that the adversary may delete", "linear"),
+    "margin": ("Margin", "linear"),
+}
+METRICS = {  # what else than a test error an item may measure: the metric, its axis, and what it is multiplied by
+    "gradient_ratio": ("Cost in plain gradients", 1.0),
+    "test_mse": ("Mean squared error", 1.0),
+    "bound": ("Expected loss, or a bound on it", 1.0),
+}
+QUANTILE = 1.96  # of the normal distribution: half a 95% interval in standard errors
+ERROR = ("Test error (%)", 100.0)
+# Eight hues that colour-blind readers tell apart; the shapes repeat the distinction.
+HUES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5cc4", "#8a8a8a"]
+SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "stroke", "triangle-right"]
+VERDICT_HUES = {"holds": "#0a8a63", "stronger": "#0072b2", "differs": "#d55e00", "undecided": "#8a8a8a"}
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 3], [10, 4], [4, 4], [3, 1]]
+PANEL = {"width": 250, "height": 190}
+LABELS = 250  # pixels beside a panel whose lines have names
+ALONE = {"width": 560, "height": 300}  # a panel without neighbours
+
+
+def item_chart(rows: pd.DataFrame) -> Spec | None:
+    """The chart of an item's rows: curves over what it varies, else a line of points a method; None without rows."""
+    metric = next((name for name in METRICS if (rows["metric"] == name).any()), "test_error")
+    frame = tidy(rows, metric=metric)
+    if frame.empty:
+        return None
+    title, factor = METRICS.get(metric, ERROR)
+    axis = varying(frame)
+    if metric == "bound":
+        axis, frame = "margin", tidy(rows[rows["metric"].isin(["bound", "expected_loss"])], metric=None)
+        frame["curve"] = ["exact" if pd.isna(lam) else f"λ = {lam:g}" for lam in frame["lam"]]
+        frame["family"] = frame["curve"]
+    found = points(frame, axis, factor)
+    return curves(found, axis, title) if axis else dots(found, title)
+
+
+def points(frame: pd.DataFrame, axis: str | None, factor: float) -> Points:
+    """The mean of every data set, method and level, with its 95% interval where there is one."""
+    found: Points = []
+    for pair in datasets_in(frame):
+        keys = ["curve", "family", *([axis] if axis else [])]
+        for line in summary(of_dataset(frame, pair), keys).itertuples():
+            name = dataset_label(str(pair[0]), str(pair[1])) if pair[0] == pair[0] and pair[0] else ""
+            loss = curve_label(line.curve) if line.curve in LOSS_ORDER else line.curve
+            point = {"data": name, "loss": loss, "method": line.family, "y": _rounded(factor * line.mean)}
+            if line.se > 0:
+                ends = (line.mean - QUANTILE * line.se, line.mean + QUANTILE * line.se)
+                point |= {"low": _rounded(factor * ends[0]), "high": _rounded(factor * ends[1])}
+            level = getattr(line, axis) if axis else None
+            if level is not None and pd.notna(level) and level != float("inf"):
+                point["x"] = float(level)
+            found.append(point)
+    return found
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def curves(found: Points, axis: str, title: str) -> Spec:
+    """A panel a data set, a curve a method; a method without levels is a line across its panel.
+
+    The colour tells the loss, dashes and shape what is done with it. A click on a legend shows that entry alone.
+    """
+    x_title, scale = AXES[axis]
+    x = {"field": "x", "type": "quantitative", "title": x_title}
+    x["scale"] = {"type": scale, "zero": False, "nice": False}
+    look = _look(found)
+    y = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    ends = {"y": {"field": "low", "type": "quantitative", "title": title}, "y2": {"field": "high"}}
+    levels, whole = [{"filter": "isValid(datum.x)"}], [{"filter": "!isValid(datum.x)"}]
+    bars = {"transform": levels, "mark": {"type": "rule", "aria": False}}
+    lines = {"transform": levels, "mark": {"type": "line", "strokeWidth": 1.8}}
+    marks = {"transform": levels, "mark": {"type": "point", "filled": True, "size": 45}}
+    across = {"transform": whole, "mark": {"type": "rule", "strokeWidth": 1.6}}
+    hover = {"tooltip": _tooltip(x_title, title)}
+    return _panels(
+        found,
+        [
+            {**bars, "encoding": {"x": x, **ends, "color": look["color"], "opacity": look["opacity"]}},
+            {**lines, "encoding": {"x": x, "y": y, **_without(look, "shape")}},
+            {**marks, "encoding": {"x": x, "y": y, **_without(look, "strokeDash"), **hover}},
+            {**across, "encoding": {"y": y, **_without(look, "shape"), "tooltip": _tooltip(None, title)}},
+        ],
+    )
+
+
+def dots(found: Points, title: str) -> Spec:
+    """A panel a data set, a line a method: its value and interval."""
+    look = _look(found)
+    named = [{"calculate": "datum.loss + ', ' + datum.method", "as": "name"}]
+    y = {"field": "name", "type": "nominal", "title": None, "axis": {"labelLimit": LABELS - 20}}
+    x = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    ends = {"x": {"field": "low", "type": "quantitative", "title": title}, "x2": {"field": "high"}}
+    bars = {"transform": [*named, {"filter": "isValid(datum.low)"}], "mark": {"type": "rule", "aria": False}}
+    marks = {"transform": named, "mark": {"type": "point", "filled": True, "size": 60}}
+    hover = {"tooltip": _tooltip(None, title)}
+    spec = _panels(
+        found,
+        [
+            {**bars, "encoding": {"y": y, **ends, "color": look["color"], "opacity": look["opacity"]}},
+            {**marks, "encoding": {"y": y, "x": x, **_without(look, "strokeDash"), **hover}},
+        ],
+    )
+    spec["usermeta"] = {"labels": LABELS}
+    spec["spec"]["height"] = 24 * len({(point["loss"], point["method"]) for point in found})
+    return spec
+
+
+def forest(found: Points) -> Spec:
+    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; a panel a unit."""
+    words, hues = list(VERDICT_HUES), list(VERDICT_HUES.values())
+    y = {"field": "claim", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": LABELS - 20}}
+    colour = {
+        "field": "verdict",
+        "type": "nominal",
+        "title": "Verdict",
+        "scale": {"domain": words, "range": hues},
+    }
+    shape = {**colour, "scale": {"domain": words, "range": SHAPES[: len(words)]}}
+    titles = {"claim": "Claim", "paper": "The paper", "measured": "Here", "verdict": "Verdict"}
+    numbers = {"field": "y", "type": "quantitative", "title": None, "scale": {"zero": False}}
+    grey = {"color": {"value": "#7f7f7f"}, "opacity": {"value": 1}}
+    tick = {"type": "tick", "thickness": 2.5, "size": 15, "aria": False}
+    layers: list[Spec] = [
+        {
+            "params": [
+                {"name": "shown", "select": {"type": "point", "fields": ["verdict"]}, "bind": "legend"}
+            ],
+            "mark": {"type": "rule", "strokeWidth": 2, "aria": False},
+            "encoding": {
+                "x": {"field": "low", "type": "quantitative", "title": None},
+                "x2": {"field": "high"},
+            },
+        },
+        {"mark": tick, "encoding": {"x": {"field": "stated", "type": "quantitative", "title": None}, **grey}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 70},
+            "encoding": {"x": numbers, "shape": shape, "href": {"field": "href"}},
+        },
+    ]
+    shared = {
+        "y": y,
+        "color": colour,
+        "opacity": {"condition": {"param": "shown", "value": 1}, "value": 0.12},
+        "tooltip": [{"field": field, "title": title} for field, title in titles.items()],
+    }
+    return {
+        "$schema": SCHEMA,
+        "data": {"values": found},
+        "facet": {
+            "field": "unit",
+            "type": "nominal",
+            "title": None,
+            "sort": None,
+            "header": {"labelAnchor": "start"},
+        },
+        "columns": 1,
+        "usermeta": {"labels": LABELS},
+        "spec": {"encoding": shared, "layer": layers, "width": 420, "height": {"step": 19}},
+        "resolve": {"scale": {"x": "independent", "y": "independent"}},
+    }
+
+
+def _panels(found: Points, layers: list[Spec]) -> Spec:
+    """A panel a data set, with legends that choose losses and methods."""
+    select = [
+        {"name": name, "select": {"type": "point", "fields": [field]}, "bind": "legend"}
+        for name, field in (("losses", "loss"), ("methods", "method"))
+    ]
+    names = list(dict.fromkeys(point["data"] for point in found))
+    layers = [{**layers[0], "params": select}, *layers[1:]]
+    return {
+        "$schema": SCHEMA,
+        "data": {"values": found},
+        "facet": {"field": "data", "type": "nominal", "title": None, "sort": names},
+        "columns": min(3, len(names)),
+        "spec": {"layer": layers, **(PANEL if len(names) > 1 else ALONE)},
+        "resolve": {"scale": {"y": "independent"}},
+    }
+
+
+def _look(found: Points) -> Spec:
+    """Colours for losses, dashes and shapes for methods; what the legends leave out is faint."""
+    labels = [curve_label(name) for name in LOSS_ORDER]
+    losses = in_order(pd.Series([point["loss"] for point in found]), labels)
+    methods = sorted(
+        dict.fromkeys(point["method"] for point in found), key=lambda name: name.startswith("plain")
+    )
+    below = {"orient": "bottom", "columns": 3, "labelLimit": 300}
+    by_loss = {"field": "loss", "type": "nominal", "title": "Loss", "legend": below}
+    by_method = {"field": "method", "type": "nominal", "title": "Method", "legend": below}
+    chosen = {"and": [{"param": "losses"}, {"param": "methods"}]}
+    return {
+        "color": {
+            **by_loss,
+            "scale": {"domain": losses, "range": HUES[: len(losses)] if len(losses) <= 8 else HUES},
+        },
+        "strokeDash": {**by_method, "scale": {"domain": methods, "range": DASHES}},
+        "shape": {**by_method, "scale": {"domain": methods, "range": SHAPES}},
+        "opacity": {"condition": {"test": chosen, "value": 1}, "value": 0.06},
+    }
+
+
+def _rank(method: str) -> int:
+    """Solid lines for what deletes features in training, dots for plain models."""
+    return 0 if "dropout" in method else 1 if "blankout" in method else 3 if method.startswith("plain") else 2
+
+
+def _without(look: Spec, name: str) -> Spec:
+    return {key: value for key, value in look.items() if key != name}
+
+
+def _tooltip(x_title: str | None, title: str) -> list[Spec]:
+    fields = [{"field": name, "title": name.capitalize()} for name in ("data", "loss", "method")]
+    fields += [{"field": "x", "title": x_title}] if x_title else []
+    numbers = [("y", title), ("low", "95% from"), ("high", "95% to")]
+    return fields + [{"field": name, "title": words, "format": ".4~g"} for name, words in numbers]
