@@ -96,7 +96,7 @@ def curves(found: Points, axis: str, title: str) -> Spec:
     The colour tells the loss, dashes and shape what is done with it. A click on a legend shows that entry alone.
     """
     x_title, scale = AXES[axis]
-    x = {"field": "x", "type": "quantitative", "title": x_title}
+    x: Spec = {"field": "x", "type": "quantitative", "title": x_title}
     x["scale"] = {"type": scale, "zero": False, "nice": False}
     look = _look(found)
     y = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
@@ -143,7 +143,13 @@ def dots(found: Points, title: str) -> Spec:
 def forest(found: Points) -> Spec:
     """All claims with a number: the paper's as a grey tick, ours as a point with its interval; a panel a unit."""
     words, hues = list(VERDICT_HUES), list(VERDICT_HUES.values())
-    y = {"field": "claim", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": LABELS - 20}}
+    y = {
+        "field": "claim",
+        "type": "nominal",
+        "sort": None,
+        "title": None,
+        "axis": {"labelLimit": LABELS - 20},
+    }
     colour = {
         "field": "verdict",
         "type": "nominal",
@@ -220,7 +226,7 @@ def _look(found: Points) -> Spec:
     methods = sorted(
         dict.fromkeys(point["method"] for point in found), key=lambda name: name.startswith("plain")
     )
-    below = {"orient": "bottom", "columns": 3, "labelLimit": 300}
+    below = {"orient": "bottom", "labelLimit": 300}
     by_loss = {"field": "loss", "type": "nominal", "title": "Loss", "legend": below}
     by_method = {"field": "method", "type": "nominal", "title": "Method", "legend": below}
     chosen = {"and": [{"param": "losses"}, {"param": "methods"}]}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from mcf_cli.reporting import panels as part
+from mcf_cli.reporting.charts import VERDICT_HUES
 from mcf_cli.reporting.panels import BLACK, BLUE, GREY, LOSS_LOOKS, Look, loss_look
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
@@ -205,4 +210,45 @@ def leave_one_out_figure(rows: pd.DataFrame) -> Figure:
         axes.set_xlabel("Largest gap to fitting again")
         part.title(axes, pair)
     part.legend_below(figure, [part.handle(words, looks[metric]) for metric, words in GAPS.items()])
+    return figure
+
+
+FOREST_MARKERS = {"holds": "o", "stronger": "s", "differs": "D", "undecided": "^"}
+
+
+@part.styled
+def forest_figure(numbers: Sequence[Mapping[str, Any]]) -> Figure:
+    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; a panel a unit."""
+    units = list(dict.fromkeys(number["unit"] for number in numbers))
+    groups = [[number for number in numbers if number["unit"] == unit] for unit in units]
+    figure = Figure(figsize=(7.2, 0.6 * len(groups) + 0.2 * len(numbers) + 0.6), layout="constrained")
+    all_axes = figure.subplots(
+        len(groups), 1, height_ratios=[len(group) + 2 for group in groups], squeeze=False
+    )
+    for axes, unit, group in zip(all_axes[:, 0], units, groups, strict=True):
+        for place, number in enumerate(group):
+            colour = VERDICT_HUES.get(number["verdict"], GREY)
+            if "low" in number and "high" in number:
+                axes.plot([number["low"], number["high"]], [place, place], color=colour, linewidth=1.6)
+            if "stated" in number:
+                axes.plot(number["stated"], place, marker="|", color=GREY, markersize=9, markeredgewidth=2)
+            axes.plot(
+                number["y"],
+                place,
+                marker=FOREST_MARKERS.get(number["verdict"], "o"),
+                color=colour,
+                markersize=4.5,
+            )
+        axes.set_yticks(range(len(group)), [number["claim"] for number in group], fontsize=7)
+        axes.set_ylim(len(group) - 0.4, -0.6)
+        axes.set_title(unit, loc="left", fontsize=8)
+        axes.grid(axis="y", visible=False)
+    handles = [
+        Line2D([], [], linestyle="", marker=marker, color=VERDICT_HUES[word], label=word)
+        for word, marker in FOREST_MARKERS.items()
+    ]
+    paper = Line2D(
+        [], [], linestyle="", marker="|", color=GREY, markersize=9, markeredgewidth=2, label="the paper"
+    )
+    part.legend_below(figure, [*handles, paper])
     return figure

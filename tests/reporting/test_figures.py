@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from mcf_cli.reporting import figures, measurements
+from mcf_cli.reporting.captions import caption
 from mcf_cli.reporting.figures import draw, kind_of
 from mcf_cli.reporting.panels import save_figure
-from mcf_cli.reporting.report import caption
 from mcf_cli.reporting.tables import PAPER_TABLE3
 
 from tests.reporting import made_up_rows as made_up

@@ -6,20 +6,21 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
   // ---- charts ----
-  const theme = () => {
+  const theme = (room) => {
     const style = getComputedStyle(document.documentElement);
     const [ink, soft, rule] = ["--ink", "--soft", "--rule"].map((name) => style.getPropertyValue(name).trim());
     const words = { labelColor: soft, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: 600 };
     return {
       background: "transparent", font: "system-ui, sans-serif", view: { stroke: null },
       axis: { ...words, gridColor: rule, domainColor: soft, tickColor: soft },
-      legend: { ...words, symbolStrokeColor: soft }, header: { labelColor: ink, labelFontSize: 12, labelFontWeight: 600 },
+      legend: { ...words, symbolStrokeColor: soft, columns: room < 600 ? 1 : 3, orient: "bottom" }, header: { labelColor: ink, labelFontSize: 12, labelFontWeight: 600 },
     };
   };
   const fitted = (spec, room) => {
     const labels = spec.usermeta?.labels ?? 70, wide = spec.spec.width + labels;
     spec.columns = Math.max(1, Math.min(spec.columns || 1, Math.floor(room / wide)));
-    if (room < wide) spec.spec.width = Math.max(120, room - labels);
+    const alone = new Set(spec.data.values.map((point) => point.data)).size < 2;
+    if (room < wide || alone) spec.spec.width = Math.max(120, Math.min(760, room - labels));
     return spec;
   };
   const draw = async (place) => {
@@ -27,7 +28,7 @@
     place.hidden = false;
     const spec = fitted(structuredClone(charts[place.dataset.chart]), place.clientWidth);
     try {
-      await vegaEmbed(place, spec, { renderer: "svg", actions: false, config: theme() });
+      await vegaEmbed(place, spec, { renderer: "svg", actions: false, config: theme(place.clientWidth) });
       figure.classList.add("drawn");
     } catch (error) {
       place.hidden = true;  // the static figure stays

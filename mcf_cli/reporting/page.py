@@ -1,0 +1,186 @@
+"""What report.html shows beyond report.md: the answer in sentences, charts, every claim with its rows and origin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from markupsafe import Markup
+
+from mcf_cli.reporting import charts, verdicts
+from mcf_cli.reporting.claims import COMPUTED, Claims, Judgement
+from mcf_cli.reporting.results import Result
+from mcf_cli.reporting.series import dataset_label, datasets_in
+from mcf_cli.reporting.verdicts import spoken_interval
+
+PURPOSE = (
+    "Features go missing: words are not used, sensors fail, pixels are lost. Marginalised corrupted features (MCF) "
+    "train a linear model for that, on its expected loss when features are corrupted at random, at about the cost of "
+    "a plain one."
+)
+HEADLINE = "fig9"  # the item whose figure stands at the top, and whose claim is told first
+HEADLINE_CLAIM = "deletion-logistic"
+UNITS = {"%": "per cent", "points": "percentage points", "times": "times the cost of a plain gradient"}
+
+
+@dataclass(frozen=True)
+class ClaimEntry:
+    """A claim in the list: its judgement, and what the filters and its details need."""
+
+    judgement: Judgement
+    data: tuple[str, ...]
+    losses: tuple[str, ...]
+    notes: tuple[int, ...]
+    origin: tuple[tuple[str, str], ...]
+    number: str
+
+
+def page_facts(
+    claims: Claims, results: Mapping[str, Result], judgements: Sequence[Judgement]
+) -> dict[str, Any]:
+    """What the html template takes beside the sections and counts of both reports."""
+    notes = list(dict.fromkeys(note for j in judgements for note in j.notes))
+    entries = [_entry(j, claims, results, notes) for j in judgements]
+    drawn = {name: chart for name, result in results.items() if (chart := charts.item_chart(result.rows))}
+    numbers = list(_numbers(judgements))
+    if numbers:
+        drawn["forest"] = charts.forest(numbers)
+    if HEADLINE in results and judgements and (first := headline_chart(results[HEADLINE])):
+        drawn[f"{HEADLINE}-headline"] = first
+    return {
+        "claims": entries,
+        "notes": notes,
+        "answer": answer(judgements) if judgements else (),
+        "choices": {
+            "items": list(dict.fromkeys(name for j in judgements for name in j.claim.items)),
+            "data": list(dict.fromkeys(name for entry in entries for name in entry.data)),
+            "losses": list(dict.fromkeys(name for entry in entries for name in entry.losses)),
+        },
+        "numbers": numbers,
+        "charts": drawn,
+        "charts_json": Markup(json.dumps(drawn, separators=(",", ":")).replace("<", "\\u003c")),
+        "library": chart_library(),
+    }
+
+
+def chart_library() -> Markup:
+    """Vega, Vega-Lite and Vega-Embed as one script; nothing where the package that carries them is not installed."""
+    try:
+        import vl_convert
+    except ImportError:
+        return Markup("")
+    return Markup(
+        vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    )
+
+
+def headline_chart(result: Result) -> charts.Spec | None:
+    """The logistic loss under deletion, with dropout and without, beside the hinge loss and the worst case."""
+    rows = result.rows
+    ours = (rows["loss"] == "logistic") & rows["corruption"].isin(["none", "dropout"])
+    ours &= rows["multiclass"].isna() | rows["multiclass"].isin(["", "shared"])
+    rivals = (rows["loss"] == "hinge") & rows["corruption"].isin(["none", "fdrop"])
+    return charts.item_chart(rows[(ours | rivals) & (rows["penalty"] != "l1")])
+
+
+def answer(judgements: Sequence[Judgement]) -> tuple[str, ...]:
+    """What a reader should know after a minute, written from the numbers."""
+    judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN]
+    sentences = [PURPOSE]
+    first = next((j for j in judged if j.claim.id == HEADLINE_CLAIM), None)
+    if first is not None:
+        sentences.append(
+            f"The picture: with half of the pixels of MNIST deleted, its error is {_number(first)} lower than that of "
+            f"the plain logistic model. The paper says {first.claim.paper}."
+        )
+    by_word = {word: [j for j in judged if j.verdict == word] for word in verdicts.VERDICTS}
+    sentences.append(_count_sentence(by_word, len(judgements)))
+    if by_word[verdicts.DIFFERS]:
+        places = list(dict.fromkeys(j.claim.place for j in by_word[verdicts.DIFFERS]))
+        shown = ", ".join(places[:6]) + (f" and {len(places) - 6} more places" if len(places) > 6 else "")
+        sentences.append(
+            f"What differs is in {shown}; each claim below has its numbers and, where we know it, the reason."
+        )
+    with_interval = sum(1 for j in judged if j.finding and j.finding.estimate.at is not None)
+    aside = sum(1 for j in judged if not j.of_the_paper)
+    sure = f"{with_interval} of {len(judged)} answers have a 95% interval."
+    sure += f" {aside} rest wholly or in part on data that only stands in for the paper's." if aside else ""
+    sentences.append(sure)
+    return tuple(sentences)
+
+
+def _count_sentence(by_word: Mapping[str, Sequence[Judgement]], total: int) -> str:
+    counts = {word: len(found) for word, found in by_word.items()}
+    words = f"Of {total} checkable statements of the paper, {counts[verdicts.HOLDS]} hold"
+    words += (
+        f", {counts[verdicts.STRONGER]} turn out stronger than stated" if counts[verdicts.STRONGER] else ""
+    )
+    words += f", {counts[verdicts.DIFFERS]} differ, and {counts[verdicts.UNDECIDED]} are undecided by this much data"
+    left = total - sum(counts.values())
+    return f"{words}; {left} {'was' if left == 1 else 'were'} not run." if left else f"{words}."
+
+
+def _number(j: Judgement) -> str:
+    """The number behind a judgement with its interval, empty where it has none."""
+    finding = j.finding
+    if finding is None or not isfinite(finding.estimate.value) or not finding.unit:
+        return ""
+    return spoken_interval(finding.estimate, finding.unit)
+
+
+def _numbers(judgements: Sequence[Judgement]) -> Iterator[dict[str, Any]]:
+    """The points of the forest plot, unit by unit."""
+    found = [(j, j.finding) for j in judgements if j.finding and _number(j) and j.claim.home != COMPUTED]
+    units = list(dict.fromkeys(finding.unit for _, finding in found))
+    for j, finding in sorted(found, key=lambda pair: units.index(pair[1].unit)):
+        estimate, region = finding.estimate, finding.region
+        point: dict[str, Any] = {
+            "claim": j.claim.id,
+            "paper": j.claim.paper,
+            "measured": _number(j),
+            "verdict": j.verdict,
+            "y": estimate.value,
+            "unit": UNITS.get(finding.unit, finding.unit),
+            "href": f"#claim-{j.claim.id}",
+        }
+        ends = {"low": estimate.low, "high": estimate.high}
+        ends["stated"] = next(
+            (v for v in (region.stated, region.low, region.high) if v is not None and isfinite(v)), None
+        )
+        yield point | {name: value for name, value in ends.items() if value is not None and isfinite(value)}
+
+
+def _entry(j: Judgement, claims: Claims, results: Mapping[str, Result], notes: list[str]) -> ClaimEntry:
+    found = [results[name] for name in j.claim.items if name in results]
+    groups = [claims.data[name] for name in j.claim.data]
+    wanted = {name for group in groups for name in group.names}
+    pairs = dict.fromkeys(
+        pair for result in found for pair in datasets_in(result.rows) if isinstance(pair[0], str)
+    )
+    labels = [dataset_label(*pair) for pair in pairs if not wanted or pair[0] in wanted]
+    origin: dict[str, str] = {}
+    for result in found:
+        environment = result.environment
+        origin |= {"Commit": str(environment.get("commit") or "unknown")}
+        origin |= {"Lock": str(environment["lock"])} if environment.get("lock") else {}
+    return ClaimEntry(
+        judgement=j,
+        data=tuple(labels),
+        losses=tuple(dict.fromkeys(_losses(j.claim.check))),
+        notes=tuple(notes.index(note) + 1 for note in j.notes),
+        origin=tuple(origin.items()),
+        number=_number(j),
+    )
+
+
+def _losses(check: Any) -> Iterator[str]:
+    """The losses that a question names."""
+    if isinstance(check, Mapping):
+        for key, value in check.items():
+            if key == "loss":
+                yield from [value] if isinstance(value, str) else value
+            else:
+                yield from _losses(value)
