@@ -1,7 +1,8 @@
 """Interactive charts as Vega-Lite specifications, each with its points: the page draws them over its static figures.
 
 A point is one number with its interval: ``{"data": "MNIST", "loss": "Logistic", "method": "plain, l2", "x": 0.5, "y":
-21.9, "low": 21.1, "high": 22.8}``. Charts name no colours of the page; it lays its own over them, light or dark.
+21.9, "low": 21.1, "high": 22.8}``. A method without levels has "across" in place of x and y. Charts name no colours
+of the page, which lays its own over them, light or dark.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ def points(frame: pd.DataFrame, axis: str | None, factor: float) -> Points:
             level = getattr(line, axis) if axis else None
             if level is not None and pd.notna(level) and level != float("inf"):
                 point["x"] = float(level)
+            elif axis:
+                point["across"] = point.pop("y")
             found.append(point)
     return found
 
@@ -101,40 +104,48 @@ def curves(found: Points, axis: str, title: str) -> Spec:
     look = _look(found)
     y = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
     ends = {"y": {"field": "low", "type": "quantitative", "title": title}, "y2": {"field": "high"}}
-    levels, whole = [{"filter": "isValid(datum.x)"}], [{"filter": "!isValid(datum.x)"}]
-    bars = {"transform": levels, "mark": {"type": "rule", "aria": False}}
-    lines = {"transform": levels, "mark": {"type": "line", "strokeWidth": 1.8}}
-    marks = {"transform": levels, "mark": {"type": "point", "filled": True, "size": 45}}
-    across = {"transform": whole, "mark": {"type": "rule", "strokeWidth": 1.6}}
-    hover = {"tooltip": _tooltip(x_title, title)}
-    return _panels(
-        found,
-        [
-            {**bars, "encoding": {"x": x, **ends, "color": look["color"], "opacity": look["opacity"]}},
-            {**lines, "encoding": {"x": x, "y": y, **_without(look, "shape")}},
-            {**marks, "encoding": {"x": x, "y": y, **_without(look, "strokeDash"), **hover}},
-            {**across, "encoding": {"y": y, **_without(look, "shape"), "tooltip": _tooltip(None, title)}},
-        ],
-    )
+    level = {"field": "across", "type": "quantitative", "title": title}
+    hover = {"tooltip": _tooltip(x_title, "y", title)}
+    bars: Spec = {
+        "mark": {"type": "rule", "aria": False},
+        "encoding": {"x": x, **ends, "color": look["color"], "opacity": look["opacity"]},
+    }
+    lines: Spec = {
+        "mark": {"type": "line", "strokeWidth": 1.8, "aria": False},
+        "encoding": {"x": x, "y": y, **_without(look, "shape")},
+    }
+    marks: Spec = {
+        "mark": {"type": "point", "filled": True, "size": 45},
+        "encoding": {"x": x, "y": y, **_without(look, "strokeDash"), **hover},
+    }
+    across: Spec = {
+        "mark": {"type": "rule", "strokeWidth": 1.6, "aria": False},
+        "encoding": {"y": level, **_without(look, "shape"), "tooltip": _tooltip(None, "across", title)},
+    }
+    return _panels(found, [lines, marks, *_needed(found, low=bars, across=across)])
+
+
+def _needed(found: Points, **layers: Spec) -> list[Spec]:
+    """The layers whose field some point has."""
+    return [layer for field, layer in layers.items() if any(field in point for point in found)]
 
 
 def dots(found: Points, title: str) -> Spec:
     """A panel a data set, a line a method: its value and interval."""
     look = _look(found)
-    named = [{"calculate": "datum.loss + ', ' + datum.method", "as": "name"}]
+    found = [{**point, "name": f"{point['loss']}, {point['method']}"} for point in found]
     y = {"field": "name", "type": "nominal", "title": None, "axis": {"labelLimit": LABELS - 20}}
     x = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
     ends = {"x": {"field": "low", "type": "quantitative", "title": title}, "x2": {"field": "high"}}
-    bars = {"transform": [*named, {"filter": "isValid(datum.low)"}], "mark": {"type": "rule", "aria": False}}
-    marks = {"transform": named, "mark": {"type": "point", "filled": True, "size": 60}}
-    hover = {"tooltip": _tooltip(None, title)}
-    spec = _panels(
-        found,
-        [
-            {**bars, "encoding": {"y": y, **ends, "color": look["color"], "opacity": look["opacity"]}},
-            {**marks, "encoding": {"y": y, "x": x, **_without(look, "strokeDash"), **hover}},
-        ],
-    )
+    bars: Spec = {
+        "mark": {"type": "rule", "aria": False},
+        "encoding": {"y": y, **ends, "color": look["color"], "opacity": look["opacity"]},
+    }
+    marks: Spec = {
+        "mark": {"type": "point", "filled": True, "size": 60},
+        "encoding": {"y": y, "x": x, **_without(look, "strokeDash"), "tooltip": _tooltip(None, "y", title)},
+    }
+    spec = _panels(found, [marks, *_needed(found, low=bars)])
     spec["usermeta"] = {"labels": LABELS}
     spec["spec"]["height"] = 24 * len({(point["loss"], point["method"]) for point in found})
     return spec
@@ -250,8 +261,8 @@ def _without(look: Spec, name: str) -> Spec:
     return {key: value for key, value in look.items() if key != name}
 
 
-def _tooltip(x_title: str | None, title: str) -> list[Spec]:
+def _tooltip(x_title: str | None, field: str, title: str) -> list[Spec]:
     fields = [{"field": name, "title": name.capitalize()} for name in ("data", "loss", "method")]
     fields += [{"field": "x", "title": x_title}] if x_title else []
-    numbers = [("y", title), ("low", "95% from"), ("high", "95% to")]
+    numbers = [(field, title), ("low", "95% from"), ("high", "95% to")]
     return fields + [{"field": name, "title": words, "format": ".4~g"} for name, words in numbers]

@@ -72,9 +72,10 @@ def chart_library() -> Markup:
         import vl_convert
     except ImportError:
         return Markup("")
-    return Markup(
-        vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+    script = vl_convert.javascript_bundle(
+        "window.charting = { compile: vegaLite.compile, embed: vegaEmbed };"
     )
+    return Markup(script.replace("</script", "<\\/script"))
 
 
 def headline_chart(result: Result) -> charts.Spec | None:

@@ -23,12 +23,15 @@
     if (room < wide || alone) spec.spec.width = Math.max(120, Math.min(760, room - labels));
     return spec;
   };
+  const silent = { level() { return this; }, debug() {}, info() {}, warn() {}, error: console.error };
   const draw = async (place) => {
     const figure = place.closest("figure");
     place.hidden = false;
     const spec = fitted(structuredClone(charts[place.dataset.chart]), place.clientWidth);
     try {
-      await vegaEmbed(place, spec, { renderer: "svg", actions: false, config: theme(place.clientWidth) });
+      const { compile, embed } = window.charting;
+      const compiled = compile(spec, { config: theme(place.clientWidth), logger: silent }).spec;
+      await embed(place, compiled, { mode: "vega", renderer: "svg", actions: false, logLevel: 1 });
       figure.classList.add("drawn");
     } catch (error) {
       place.hidden = true;  // the static figure stays
@@ -42,7 +45,7 @@
       draw(entry.target.querySelector("[data-chart]"));
     }
   }, { rootMargin: "600px" });
-  if (window.vegaEmbed) {
+  if (window.charting) {
     $$("figure:has([data-chart])").forEach((figure) => near.observe(figure));
     dark.addEventListener("change", () => $$("figure.drawn [data-chart]").forEach(draw));
   }
@@ -106,12 +109,12 @@
       }
     };
     add(["data", "loss", "method", "level", "value", "95% from", "to"], "th");
-    rows.slice(0, 200).forEach((p) => add([p.data, p.loss, p.method, number(p.x), number(p.y), number(p.low), number(p.high)], "td"));
+    rows.slice(0, 200).forEach((p) => add([p.data, p.loss, p.method, number(p.x), number(p.y ?? p.across), number(p.low), number(p.high)], "td"));
     place.append(table);
   };
   claims.forEach((claim) => claim.addEventListener("toggle", () => { if (claim.open) fill(claim); }));
   const follow = () => {
-    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = location.hash ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
     if (target?.matches("details.claim")) {
       if (target.hidden) { form.reset(); }
       target.hidden = false;
