@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mcf_cli.reporting.series import (
@@ -22,6 +23,7 @@ from mcf_cli.reporting.series import (
     tidy,
     varying,
 )
+from mcf_cli.reporting.statistics import Quantities
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nothing fetches
 Spec = dict[str, Any]
@@ -71,22 +73,32 @@ def item_chart(rows: pd.DataFrame) -> Spec | None:
 def points(frame: pd.DataFrame, axis: str | None, factor: float) -> Points:
     """The mean of every data set, method and level, with its 95% interval where there is one."""
     found: Points = []
+    keys = ["curve", "family", *([axis] if axis else [])]
     for pair in datasets_in(frame):
-        keys = ["curve", "family", *([axis] if axis else [])]
-        for line in summary(of_dataset(frame, pair), keys).itertuples():
-            name = dataset_label(str(pair[0]), str(pair[1])) if pair[0] == pair[0] and pair[0] else ""
-            loss = curve_label(line.curve) if line.curve in LOSS_ORDER else line.curve
-            point = {"data": name, "loss": loss, "method": line.family, "y": _rounded(factor * line.mean)}
-            if line.se > 0:
-                ends = (line.mean - QUANTILE * line.se, line.mean + QUANTILE * line.se)
-                point |= {"low": _rounded(factor * ends[0]), "high": _rounded(factor * ends[1])}
-            level = getattr(line, axis) if axis else None
+        name = dataset_label(str(pair[0]), str(pair[1])) if isinstance(pair[0], str) else ""
+        lines = [(key, part) for key, part in of_dataset(frame, pair).groupby(keys, dropna=False, sort=True)]
+        means, halves = _means([part for _, part in lines])
+        for (key, _), mean, half in zip(lines, means, halves, strict=True):
+            loss = curve_label(key[0]) if key[0] in LOSS_ORDER else key[0]
+            point = {"data": name, "loss": loss, "method": key[1], "y": _rounded(factor * mean)}
+            if half > 0:
+                point |= {"low": _rounded(factor * (mean - half)), "high": _rounded(factor * (mean + half))}
+            level = key[2] if axis else None
             if level is not None and pd.notna(level) and level != float("inf"):
                 point["x"] = float(level)
             elif axis:
                 point["across"] = point.pop("y")
             found.append(point)
     return found
+
+
+def _means(groups: list[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and half their intervals: over test examples where there is evidence of them, else over runs."""
+    cells = Quantities.of_errors(groups)
+    if cells.influence is not None:
+        return cells.values, QUANTILE * cells.errors()
+    tables = [summary(part.assign(all=0), "all") for part in groups]
+    return cells.values, np.array([QUANTILE * table["se"].iloc[0] for table in tables])
 
 
 def _rounded(value: float) -> float:

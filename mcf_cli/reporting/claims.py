@@ -271,6 +271,10 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
         words = f"the rows of {' and '.join(claim.items)} do not answer it: {lack}"
         return Judgement(claim, NOT_RUN, words, **told)
     data = _kind(rows)
+    if data == BUILT_IN:
+        return Judgement(
+            claim, NOT_RUN, "only built-in data was run, which says nothing about the paper's", **told
+        )
     # Reasons were written about the full run: beside other numbers they would be wrong.
     full = data in OF_FULL_RUN and all(item.profile == "paper" for item in found)
     told |= {

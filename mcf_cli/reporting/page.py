@@ -44,7 +44,7 @@ def page_facts(
     """What the html template takes beside the sections and counts of both reports."""
     notes = list(dict.fromkeys(note for j in judgements for note in j.notes))
     entries = [_entry(j, claims, results, notes) for j in judgements]
-    drawn = {name: chart for name, result in results.items() if (chart := charts.item_chart(result.rows))}
+    drawn = {name: chart for name, result in results.items() if (chart := charts.item_chart(result.finished))}
     numbers = list(_numbers(judgements))
     if numbers:
         drawn["forest"] = charts.forest(numbers)
@@ -72,15 +72,13 @@ def chart_library() -> Markup:
         import vl_convert
     except ImportError:
         return Markup("")
-    script = vl_convert.javascript_bundle(
-        "window.charting = { compile: vegaLite.compile, embed: vegaEmbed };"
-    )
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return Markup(script.replace("</script", "<\\/script"))
 
 
 def headline_chart(result: Result) -> charts.Spec | None:
     """The logistic loss under deletion, with dropout and without, beside the hinge loss and the worst case."""
-    rows = result.rows
+    rows = result.finished
     ours = (rows["loss"] == "logistic") & rows["corruption"].isin(["none", "dropout"])
     ours &= rows["multiclass"].isna() | rows["multiclass"].isin(["", "shared"])
     rivals = (rows["loss"] == "hinge") & rows["corruption"].isin(["none", "fdrop"])

@@ -91,8 +91,10 @@ class Section:
 
 
 def claims_on(results: Mapping[str, Result]) -> Path | None:
-    """The paper's claims where a result is of the paper; of a user's own experiment the paper says nothing."""
-    return claims_file() if set(results) & {path.stem for path in item_files(configs_folder())} else None
+    """The paper's claims where a result is of the paper, on its data or a substitute; else nothing is judged."""
+    of_paper = {path.stem for path in item_files(configs_folder())}
+    sources = {s for name in set(results) & of_paper for s in results[name].rows["data_source"].dropna()}
+    return claims_file() if sources & {"real", "substitute"} else None
 
 
 def write_report(

@@ -72,7 +72,7 @@ USE = """
 const form = page.getElementById("filters");
 const visible = () => [...page.querySelectorAll("details.claim")].filter(c => !c.hidden);
 const choose = (name, value) => {
-  form.elements[name].value = value;
+  form.elements.namedItem(name).value = value;
   form.dispatchEvent(new view.Event("input"));
 };
 found.all = visible().length;

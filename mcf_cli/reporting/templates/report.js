@@ -23,19 +23,20 @@
     if (room < wide || alone) spec.spec.width = Math.max(120, Math.min(760, room - labels));
     return spec;
   };
-  const silent = { level() { return this; }, debug() {}, info() {}, warn() {}, error: console.error };
   const draw = async (place) => {
     const figure = place.closest("figure");
     place.hidden = false;
     const spec = fitted(structuredClone(charts[place.dataset.chart]), place.clientWidth);
+    const warn = console.warn;
+    console.warn = () => {};  // Vega-Lite warns of panels whose scales differ, which is what we ask for
     try {
-      const { compile, embed } = window.charting;
-      const compiled = compile(spec, { config: theme(place.clientWidth), logger: silent }).spec;
-      await embed(place, compiled, { mode: "vega", renderer: "svg", actions: false, logLevel: 1 });
+      await vegaEmbed(place, spec, { renderer: "svg", actions: false, config: theme(place.clientWidth) });
       figure.classList.add("drawn");
     } catch (error) {
       place.hidden = true;  // the static figure stays
       console.error(error);
+    } finally {
+      console.warn = warn;
     }
   };
   const near = new IntersectionObserver((entries) => {
@@ -45,7 +46,7 @@
       draw(entry.target.querySelector("[data-chart]"));
     }
   }, { rootMargin: "600px" });
-  if (window.charting) {
+  if (window.vegaEmbed) {
     $$("figure:has([data-chart])").forEach((figure) => near.observe(figure));
     dark.addEventListener("change", () => $$("figure.drawn [data-chart]").forEach(draw));
   }
