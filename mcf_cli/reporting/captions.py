@@ -21,7 +21,7 @@ SUBJECTS = {
     5: "Test error against the number of training examples: mean and standard deviation over random subsets.",
     6: "Test error against the number M of explicitly corrupted copies; the big marker is MCF, their limit.",
     7: "Test error of MCF logistic loss by each of its three surrogates, against the blankout level q.",
-    8: "Test error against the corruption level q, with standard errors over runs of cross-validation.",
+    8: "Test error against the corruption level q, with standard errors.",
     9: "Test error against the share of pixels deleted at test time.",
 }
 

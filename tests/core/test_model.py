@@ -77,7 +77,7 @@ def test_names_reach_groups_and_nested_parts():
         (["left"], False, "X has no column names; fit to a DataFrame"),
         (make_column_selector(), False, "a selector of columns needs a DataFrame"),
     ],
-    ids=str,
+    ids=["a name that is not there", "names without a frame", "a selector without a frame"],
 )
 def test_names_that_are_not_there_are_said(columns, frame, words):
     X, y = table()
