@@ -12,7 +12,7 @@ help:  ## list the targets
 # Two environments in one folder: what mcf needs, then the tools to work on it. Both come from a lock file, with
 # exact versions and hashes, so that a run can be repeated to the digit.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-EXTRAS := --extra fast
+EXTRAS := --extra fast --extra report
 DEV_EXTRAS := $(EXTRAS) --extra dask --extra docs --extra dev
 
 $(VENV)/ready: requirements.lock

@@ -6,6 +6,7 @@ or not at all.
 
 import contextlib
 import csv
+import hashlib
 import json
 import os
 import platform
@@ -32,6 +33,7 @@ from mcf_cli.files import clear_leftovers, disk_explained, whole_file, write_tex
 from mcf_cli.version import __version__
 
 DIGIT = "digit.npz"  # for the samples under Figure 9
+LOCK = "requirements.lock"  # exact versions, from which make installs
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
 
 
@@ -154,7 +156,11 @@ def checkout() -> dict[str, Any]:
     if not top or Path(top).resolve() != package.parent or not _git(package, "ls-files", "__init__.py"):
         return {"commit": None}
     changed = _git(package.parent, "status", "--porcelain", "--", package.name, "configs")
-    return {"commit": _git(package, "rev-parse", "HEAD") or None, **({"dirty": True} if changed else {})}
+    found: dict[str, Any] = {"commit": _git(package, "rev-parse", "HEAD") or None}
+    found |= {"dirty": True} if changed else {}
+    with contextlib.suppress(OSError):
+        found["lock"] = hashlib.sha256((package.parent / LOCK).read_bytes()).hexdigest()
+    return found
 
 
 def _git(folder: Path, *arguments: str) -> str:
