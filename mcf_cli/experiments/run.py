@@ -33,7 +33,7 @@ from mcf_cli.files import clear_leftovers, disk_explained, whole_file, write_tex
 from mcf_cli.version import __version__
 
 DIGIT = "digit.npz"  # for the samples under Figure 9
-LOCK = "requirements.lock"  # exact versions, from which make installs
+LOCK_FILE = "requirements.lock"  # exact versions, from which make installs
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
 
 
@@ -159,7 +159,7 @@ def checkout() -> dict[str, Any]:
     found: dict[str, Any] = {"commit": _git(package, "rev-parse", "HEAD") or None}
     found |= {"dirty": True} if changed else {}
     with contextlib.suppress(OSError):
-        found["lock"] = hashlib.sha256((package.parent / LOCK).read_bytes()).hexdigest()
+        found["lock"] = hashlib.sha256((package.parent / LOCK_FILE).read_bytes()).hexdigest()
     return found
 
 

@@ -26,7 +26,7 @@ from mcf_cli.reporting.series import (
 from mcf_cli.reporting.statistics import Quantities
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nothing fetches
-Spec = dict[str, Any]
+Chart = dict[str, Any]
 Points = list[dict[str, Any]]
 
 AXES = {  # what an experiment runs over: the title of its axis, and the scale
@@ -37,7 +37,7 @@ AXES = {  # what an experiment runs over: the title of its axis, and the scale
     "budget": ("Features that the adversary may delete", "linear"),
     "margin": ("Margin", "linear"),
 }
-METRICS = {  # what else than a test error an item may measure: the metric, its axis, and what it is multiplied by
+OTHER_METRICS = {  # what else than a test error an item may measure: the metric, its axis, and what it is multiplied by
     "gradient_ratio": ("Cost in plain gradients", 1.0),
     "test_mse": ("Mean squared error", 1.0),
     "bound": ("Expected loss, or a bound on it", 1.0),
@@ -54,13 +54,13 @@ LABELS = 250  # pixels beside a panel whose lines have names
 ALONE = {"width": 560, "height": 300}  # a panel without neighbours
 
 
-def item_chart(rows: pd.DataFrame) -> Spec | None:
+def item_chart(rows: pd.DataFrame) -> Chart | None:
     """The chart of an item's rows: curves over what it varies, else a line of points a method; None without rows."""
-    metric = next((name for name in METRICS if (rows["metric"] == name).any()), "test_error")
+    metric = next((name for name in OTHER_METRICS if (rows["metric"] == name).any()), "test_error")
     frame = tidy(rows, metric=metric)
     if frame.empty:
         return None
-    title, factor = METRICS.get(metric, ERROR)
+    title, factor = OTHER_METRICS.get(metric, ERROR)
     axis = varying(frame)
     if metric == "bound":
         axis, frame = "margin", tidy(rows[rows["metric"].isin(["bound", "expected_loss"])], metric=None)
@@ -105,55 +105,55 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def curves(found: Points, axis: str, title: str) -> Spec:
+def curves(found: Points, axis: str, title: str) -> Chart:
     """A panel a data set, a curve a method; a method without levels is a line across its panel.
 
     The colour tells the loss, dashes and shape what is done with it. A click on a legend shows that entry alone.
     """
     x_title, scale = AXES[axis]
-    x: Spec = {"field": "x", "type": "quantitative", "title": x_title}
+    x: Chart = {"field": "x", "type": "quantitative", "title": x_title}
     x["scale"] = {"type": scale, "zero": False, "nice": False}
     look = _look(found)
     y = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
     ends = {"y": {"field": "low", "type": "quantitative", "title": title}, "y2": {"field": "high"}}
     level = {"field": "across", "type": "quantitative", "title": title}
     hover = {"tooltip": _tooltip(x_title, "y", title)}
-    bars: Spec = {
+    bars: Chart = {
         "mark": {"type": "rule", "aria": False},
         "encoding": {"x": x, **ends, "color": look["color"], "opacity": look["opacity"]},
     }
-    lines: Spec = {
+    lines: Chart = {
         "mark": {"type": "line", "strokeWidth": 1.8, "aria": False},
         "encoding": {"x": x, "y": y, **_without(look, "shape")},
     }
-    marks: Spec = {
+    marks: Chart = {
         "mark": {"type": "point", "filled": True, "size": 45},
         "encoding": {"x": x, "y": y, **_without(look, "strokeDash"), **hover},
     }
-    across: Spec = {
+    across: Chart = {
         "mark": {"type": "rule", "strokeWidth": 1.6, "aria": False},
         "encoding": {"y": level, **_without(look, "shape"), "tooltip": _tooltip(None, "across", title)},
     }
     return _panels(found, [lines, marks, *_needed(found, low=bars, across=across)])
 
 
-def _needed(found: Points, **layers: Spec) -> list[Spec]:
+def _needed(found: Points, **layers: Chart) -> list[Chart]:
     """The layers whose field some point has."""
     return [layer for field, layer in layers.items() if any(field in point for point in found)]
 
 
-def dots(found: Points, title: str) -> Spec:
+def dots(found: Points, title: str) -> Chart:
     """A panel a data set, a line a method: its value and interval."""
     look = _look(found)
     found = [{**point, "name": f"{point['loss']}, {point['method']}"} for point in found]
     y = {"field": "name", "type": "nominal", "title": None, "axis": {"labelLimit": LABELS - 20}}
     x = {"field": "y", "type": "quantitative", "title": title, "scale": {"zero": False}}
     ends = {"x": {"field": "low", "type": "quantitative", "title": title}, "x2": {"field": "high"}}
-    bars: Spec = {
+    bars: Chart = {
         "mark": {"type": "rule", "aria": False},
         "encoding": {"y": y, **ends, "color": look["color"], "opacity": look["opacity"]},
     }
-    marks: Spec = {
+    marks: Chart = {
         "mark": {"type": "point", "filled": True, "size": 60},
         "encoding": {"y": y, "x": x, **_without(look, "strokeDash"), "tooltip": _tooltip(None, "y", title)},
     }
@@ -163,7 +163,7 @@ def dots(found: Points, title: str) -> Spec:
     return spec
 
 
-def forest(found: Points) -> Spec:
+def forest(found: Points) -> Chart:
     """All claims with a number: the paper's as a grey tick, ours as a point with its interval; a panel a unit."""
     words, hues = list(VERDICT_HUES), list(VERDICT_HUES.values())
     y = {
@@ -184,7 +184,7 @@ def forest(found: Points) -> Spec:
     numbers = {"field": "y", "type": "quantitative", "title": None, "scale": {"zero": False}}
     grey = {"color": {"value": "#7f7f7f"}, "opacity": {"value": 1}}
     tick = {"type": "tick", "thickness": 2.5, "size": 15, "aria": False}
-    layers: list[Spec] = [
+    layers: list[Chart] = [
         {
             "params": [
                 {"name": "shown", "select": {"type": "point", "fields": ["verdict"]}, "bind": "legend"}
@@ -224,7 +224,7 @@ def forest(found: Points) -> Spec:
     }
 
 
-def _panels(found: Points, layers: list[Spec]) -> Spec:
+def _panels(found: Points, layers: list[Chart]) -> Chart:
     """A panel a data set, with legends that choose losses and methods."""
     select = [
         {"name": name, "select": {"type": "point", "fields": [field]}, "bind": "legend"}
@@ -242,7 +242,7 @@ def _panels(found: Points, layers: list[Spec]) -> Spec:
     }
 
 
-def _look(found: Points) -> Spec:
+def _look(found: Points) -> Chart:
     """Colours for losses, dashes and shapes for methods; what the legends leave out is faint."""
     labels = [curve_label(name) for name in LOSS_ORDER]
     losses = in_order(pd.Series([point["loss"] for point in found]), labels)
@@ -269,11 +269,11 @@ def _rank(method: str) -> int:
     return 0 if "dropout" in method else 1 if "blankout" in method else 3 if method.startswith("plain") else 2
 
 
-def _without(look: Spec, name: str) -> Spec:
+def _without(look: Chart, name: str) -> Chart:
     return {key: value for key, value in look.items() if key != name}
 
 
-def _tooltip(x_title: str | None, field: str, title: str) -> list[Spec]:
+def _tooltip(x_title: str | None, field: str, title: str) -> list[Chart]:
     fields = [{"field": name, "title": name.capitalize()} for name in ("data", "loss", "method")]
     fields += [{"field": "x", "title": x_title}] if x_title else []
     numbers = [(field, title), ("low", "95% from"), ("high", "95% to")]

@@ -23,7 +23,7 @@ PURPOSE = (
 )
 HEADLINE = "fig9"  # the item whose figure stands at the top, and whose claim is told first
 HEADLINE_CLAIM = "deletion-logistic"
-UNITS = {"%": "per cent", "points": "percentage points", "times": "times the cost of a plain gradient"}
+UNIT_TITLES = {"%": "per cent", "points": "percentage points", "times": "times the cost of a plain gradient"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def chart_library() -> Markup:
     return Markup(script.replace("</script", "<\\/script"))
 
 
-def headline_chart(result: Result) -> charts.Spec | None:
+def headline_chart(result: Result) -> charts.Chart | None:
     """The logistic loss under deletion, with dropout and without, beside the hinge loss and the worst case."""
     rows = result.finished
     ours = (rows["loss"] == "logistic") & rows["corruption"].isin(["none", "dropout"])
@@ -142,7 +142,7 @@ def _numbers(judgements: Sequence[Judgement]) -> Iterator[dict[str, Any]]:
             "measured": _number(j),
             "verdict": j.verdict,
             "y": estimate.value,
-            "unit": UNITS.get(finding.unit, finding.unit),
+            "unit": UNIT_TITLES.get(finding.unit, finding.unit),
             "href": f"#claim-{j.claim.id}",
         }
         ends = {"low": estimate.low, "high": estimate.high}
