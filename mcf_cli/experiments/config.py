@@ -153,7 +153,18 @@ class Select(Levels):
     l2: Strengths = DEFAULT_L2
     by: Literal["cv", "holdout", "loo"] = "cv"
     folds: Annotated[int, Field(ge=2, le=100)] = 5
+    repeats: Annotated[int, BeforeValidator(no_bool), Field(ge=1, le=100)] = Field(
+        1, description="how many times the rows are divided anew, when `by: cv` or `by: holdout`"
+    )
     fraction: Annotated[Number, Field(gt=0, lt=1)] = Field(0.25, description="held out when `by: holdout`")
+
+    def division(self) -> dict[str, Any]:
+        """How the rows are divided. Once needs no word: trials from before there was a choice keep their keys."""
+        ways: dict[str, dict[str, Any]] = {
+            "cv": {"folds": self.folds},
+            "holdout": {"fraction": self.fraction},
+        }
+        return {**ways.get(self.by, {}), **({"repeats": self.repeats} if self.repeats > 1 else {})}
 
 
 class RowLimits(Strict):
@@ -356,6 +367,8 @@ class Config(Strict):
             raise impossible("leave-one-out selection exists for the quadratic loss only", "select", "by")
         if select.by == "loo" and "l1" in entry.penalty:
             raise impossible("leave-one-out selection exists for l2 penalties only", "select", "by")
+        if select.by == "loo" and select.repeats > 1:
+            raise impossible("leave-one-out draws nothing that could be repeated", "select", "repeats")
         if select.by == "loo" and protocol == "explicit":
             raise impossible("leave-one-out selection is not for corrupted copies", "select", "by")
         if protocol == "loo" and set(entry.loss) != {"quadratic"}:

@@ -119,15 +119,29 @@ def _judge(training: Training) -> Judge:
 
 
 def _by_folds(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Validated:
-    divisions = folds(len(training.y), select["folds"], training.groups, draw, f"{purpose} folds")
+    divisions = [
+        division
+        for again in _repeated(select)
+        for division in folds(
+            len(training.y), select["folds"], training.groups, draw, f"{purpose} folds{again}"
+        )
+    ]
     return validate(training.learner, divisions, l2s, _judge(training))
 
 
 def _by_holdout(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Validated:
-    """One division, so a path that only gets worse is left."""
+    """Of one division a path that only gets worse is left; the paths of several must be as long as each other."""
     everyone = np.arange(len(training.y))
-    division = divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out")
-    return validate(training.learner, [division], l2s, _judge(training), patient=False)
+    divisions = [
+        divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out{again}")
+        for again in _repeated(select)
+    ]
+    return validate(training.learner, divisions, l2s, _judge(training), patient=len(divisions) > 1)
+
+
+def _repeated(select: dict) -> list[str]:
+    """What tells the random divisions of a selection apart; the first has the name that a single one has."""
+    return ["", *(f" {number}" for number in range(2, select.get("repeats", 1) + 1))]
 
 
 def _by_leaving_one_out(

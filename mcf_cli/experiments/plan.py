@@ -430,12 +430,7 @@ def _selection(
         return {"l2": l2, "by": "deletion"}
     if protocol in ("cost", "loo") or (len(l2) == 1 and chosen is None):
         return {"l2": l2, "by": "none"}
-    how: dict[str, Any] = {
-        "cv": {"folds": select.folds},
-        "holdout": {"fraction": select.fraction},
-        "loo": {},
-    }
-    return {"l2": l2, "by": select.by, **how[select.by]}
+    return {"l2": l2, "by": select.by, **select.division()}
 
 
 def _bounds_trials(evaluation: Bounds) -> Iterator[Trial]:

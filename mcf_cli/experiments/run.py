@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -135,14 +135,14 @@ def trials_in(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def seconds_by_kind(folder: Path) -> dict[tuple, list[float]]:
+def seconds_by_kind(folder: Path) -> dict[tuple[str, ...], list[float]]:
     """What trials took when the results in the folder were made, perhaps on another machine, by data set and method."""
-    times: dict[tuple, list[float]] = {}
+    times: dict[tuple[str, ...], list[float]] = {}
     unreadable = contextlib.suppress(OSError, ValueError, KeyError, csv.Error)
     with unreadable, (folder / "rows.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if row["status"] == "ok":
-                times.setdefault(kind_of_trial(row, row["dataset"]), []).append(float(row["seconds"]))
+                times.setdefault(kind_of_trial(row, row), []).append(float(row["seconds"]))
     return times
 
 
@@ -287,7 +287,8 @@ def run_plan(
         todo = [t for t in plan.trials if force or records.get(t.key, {}).get("status") != "ok"]
         listener.started(progress_of(plan, records, engine.jobs, force, out / plan.config.item), todo)
         interrupted = False
-        finished = engine.run([trial.spec() for trial in todo])
+        in_turn = longest_first(todo, records.values(), out / plan.config.item) if engine.jobs > 1 else todo
+        finished = engine.run([trial.spec() for trial in in_turn])
         try:
             for record in finished:
                 store.append(record)
@@ -320,21 +321,33 @@ def _failed(record: Record | None) -> bool:
 
 def _estimate(todo: list[Trial], records: Collection[Record], folder: Path | None) -> float | None:
     """Seconds for ``todo``, from like trials that are done, here or else in the results of an earlier run."""
-    times: dict[tuple, list[float]] = {}
-    for record in islice(records, 0, None, len(records) // ESTIMATE_FROM + 1) if todo else ():
+    times = _mean_seconds(records, folder) if todo else {}
+    return sum(times.get(_kind(trial.params), times[()]) for trial in todo) if times else None
+
+
+def longest_first(todo: list[Trial], records: Collection[Record], folder: Path | None) -> list[Trial]:
+    """The trials by how long their like took, so that no worker is left alone with a long one at the end.
+
+    Equals, and all of them where nothing is known, keep their order: neighbours share their training rows.
+    """
+    times = _mean_seconds(records, folder)
+    return sorted(todo, key=lambda trial: -times.get(_kind(trial.params), times[()])) if times else todo
+
+
+def _mean_seconds(records: Collection[Record], folder: Path | None) -> dict[tuple[str, ...], float]:
+    """By kind of trial, and under () of all trials; empty where nothing is known."""
+    times: dict[tuple[str, ...], list[float]] = {}
+    for record in islice(records, 0, None, len(records) // ESTIMATE_FROM + 1):
         if record["status"] == "ok":
             times.setdefault(_kind(record["params"]), []).append(record["seconds"])
-    if not times and todo and folder is not None:
+    if not times and folder is not None:
         times = seconds_by_kind(folder)
-    if not times:
-        return None
     means = {kind: statistics.fmean(group) for kind, group in times.items()}
-    overall = statistics.fmean(second for group in times.values() for second in group)
-    return sum(means.get(_kind(trial.params), overall) for trial in todo)
+    return {**means, (): statistics.fmean(chain.from_iterable(times.values()))} if times else {}
 
 
-def _kind(params: dict) -> tuple:
-    return kind_of_trial(params.get("method", {}), params.get("dataset"))
+def _kind(params: dict) -> tuple[str, ...]:
+    return kind_of_trial(params.get("method", {}), params)
 
 
 def counted(count: int, noun: str) -> str:

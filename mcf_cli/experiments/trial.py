@@ -107,10 +107,12 @@ def edge_of(value: float, grid: Iterable[float], name: str) -> str:
     return f"{name} low" if value == grid[0] and value > 0 else ""
 
 
-def kind_of_trial(method: Mapping[str, Any], dataset: str | None) -> tuple:
-    """What the time of a trial depends on first."""
+def kind_of_trial(method: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the time of a trial depends on first: data set, method, training rows, copies. A row may be both."""
     names = ("loss", "surrogate", "multiclass", "corruption")
-    return (dataset or "", *(method.get(name) or "" for name in names))
+    found = [params.get("dataset"), *(method.get(name) for name in names), params.get("train_size")]
+    copies = params.get("copies", "")
+    return (*(str(value or "") for value in found), "inf" if copies is None else str(copies))
 
 
 IN_CHUNKS = ("split", "cv", "learning-curve")  # protocols that can leave the rows on disk

@@ -5,7 +5,7 @@ import pytest
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.engine import Engine, make_engine
 from mcf_cli.experiments.rows import ERRORS
-from mcf_cli.experiments.run import run_plan
+from mcf_cli.experiments.run import longest_first, run_plan
 
 from tests.experiments.tiny import Recorder, tiny_plan, without_seconds
 
@@ -39,6 +39,23 @@ def test_trials_in_any_order_give_the_same_rows(serial_rows, tmp_path):
             return super().run(specs[::-1])
 
     assert rows_of(tmp_path, Backwards("serial")) == serial_rows
+
+
+def test_trials_that_took_longest_begin_and_equals_keep_their_order():
+    plan = tiny_plan()
+    trials = plan.trials
+    losses = list(dict.fromkeys(trial.params["method"]["loss"] for trial in trials))
+    assert len(losses) > 1
+    took = {loss: float(number) for number, loss in enumerate(losses)}
+    records = [
+        {"status": "ok", "params": trial.params, "seconds": took[trial.params["method"]["loss"]]}
+        for trial in trials
+    ]
+    first = longest_first(trials, records, None)
+    assert [t.key for t in first] == [
+        t.key for loss in reversed(losses) for t in trials if t.params["method"]["loss"] == loss
+    ]
+    assert longest_first(trials, [], None) == trials
 
 
 def test_two_processes_give_the_same_rows(serial_rows, tmp_path):

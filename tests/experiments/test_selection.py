@@ -73,3 +73,35 @@ def test_leaving_one_out_of_rows_that_lack_a_class_predicts_the_codes_of_the_dat
     learner = make_learner({"method": method, "fit": {"max_iter": 200, "tol": 1e-7}}, dataset, rows)
     assert set(learner.loo(0.1)) <= {1, 3}
     assert np.mean(learner.loo(0.1) == dataset.y[rows]) > 0.8
+
+
+@pytest.mark.parametrize(
+    "select", [{"l2": L2, "by": "cv", "folds": 3}, HOLDOUT | {"l2": [1.0, 0.01]}], ids=["cv", "holdout"]
+)
+def test_repeated_divisions_are_the_single_one_and_others(select):
+    once = choose_l2(reviews(n=120), select, DRAW).validated
+    thrice = choose_l2(reviews(n=120), {**select, "repeats": 3}, DRAW).validated
+    parts = len(once.counts)
+    assert len(thrice.counts) == 3 * parts
+    np.testing.assert_array_equal(thrice.sums[:parts], once.sums)
+    assert any((thrice.sums[k * parts : (k + 1) * parts] != once.sums).any() for k in (1, 2))
+    np.testing.assert_allclose(thrice.pooled, thrice.sums.sum(axis=0) / thrice.counts.sum())
+
+
+def test_repeats_reach_the_trials_and_a_single_division_keeps_their_keys():
+    one, single, three = (
+        tiny_plan(select={"l2": [0.01, 0.1], "q": [0.2, 0.6], "by": "cv", "folds": 3, **more})
+        for more in ({}, {"repeats": 1}, {"repeats": 3})
+    )
+    keys = [[trial.key for trial in plan.trials] for plan in (one, single, three)]
+    assert keys[0] == keys[1]
+    assert not set(keys[0]) & set(keys[2])
+    assert all(trial.params["select"]["repeats"] == 3 for trial in three.trials)
+
+
+def test_leave_one_out_cannot_be_repeated():
+    with pytest.raises(McfError, match="leave-one-out draws nothing"):
+        tiny_plan(
+            grid=[{"loss": "quadratic", "corruption": "none"}],
+            select={"l2": [0.1, 1], "by": "loo", "repeats": 2},
+        )
