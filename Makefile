@@ -87,4 +87,4 @@ bench: $(VENV)/dev-ready  ## measure speed and memory, side by side; writes benc
 	$(BIN)/python -m benchmarks.rivals
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,9 +1,14 @@
 """The documentation site: the pages of this folder and the docstrings of every public name. `make docs` builds it."""
 
 import inspect
+import os
 from typing import Any
 
 from mcf_cli.version import __version__
+
+os.environ["DASK_LOGGING__DISTRIBUTED"] = (
+    "error"  # the diary of a cluster that starts and stops is no part of a page
+)
 
 project = "mcf"
 author = "The mcf maintainers"
@@ -16,8 +21,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "examples", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_heading_anchors = 3
@@ -27,6 +33,18 @@ autodoc_typehints = "none"  # the numpydoc sections say what a parameter is
 autodoc_member_order = "bysource"
 autosummary_generate = True
 napoleon_google_docstring = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",  # every example runs
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "capture_repr": (),
+    "min_reported_time": 10**9,  # seconds say more of the machine than of the example
+    "write_computation_times": False,
+    "show_signature": False,
+}
 
 html_theme = "furo"
 html_title = f"mcf {version}"
