@@ -24,6 +24,7 @@ from mcf_cli.experiments.train import (
     with_own_folder,
 )
 from mcf_cli.files import write_text
+from mcf_cli.reporting.advice import beside_plain, beside_words
 
 
 @click.command(
@@ -62,7 +63,7 @@ def train_command(
     final: str | None,
     missing: str | None,
 ) -> None:
-    """Fit one model, print its errors, write model.npz, metrics.json and config.yaml beside each other.
+    """Fit one model, print its errors beside the plain model's, write model.npz, metrics.json and config.yaml.
 
     l2 and q are chosen on validation rows when several are given. Without --config it trains on built-in
     reviews: logistic loss, blankout; the folder is then named by data, loss and corruption, and one that holds
@@ -88,7 +89,9 @@ def train_model(request: Request, options: RunOptions) -> None:
         for label, reason in outcome.failures.items():
             click.echo(f"failed: {label}: {reason}", err=True)
         sys.exit(1)
+    plain = beside_plain(outcome)
     model, dataset, metrics = final_model(outcome)
+    metrics |= {"plain": plain} if plain else {}
     save_model(model, dataset, metrics, outcome.folder)
     write_text(outcome.folder / METRICS, json.dumps(metrics, indent=2) + "\n")
     _say(outcome, metrics, options)
@@ -102,6 +105,8 @@ def _say(outcome: RunOutcome, metrics: dict[str, Any], options: RunOptions) -> N
     mark = {"real": "", "user": ""}.get(metrics["data_source"], f" ({metrics['data_source']} data)")
     click.echo(f"{metrics['dataset']}{mark}: {chosen}")
     click.echo(_errors(metrics))
+    if "plain" in metrics:
+        click.echo(beside_words(metrics["plain"]))
     for sentence in _further(metrics):
         click.echo(sentence)
     click.echo(f"Written to {outcome.folder}: {MODEL}, {METRICS}, config.yaml")

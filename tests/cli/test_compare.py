@@ -158,3 +158,34 @@ def test_a_line_keeps_what_no_option_of_train_says(mcf, method):
     metrics = train(mcf, command)
     assert metrics["chosen"].items() >= {**whole, "l2": 0.01}.items()
     assert metrics["rows"] == {"train": 600, "test": 600}
+
+
+def test_train_shows_the_plain_model_that_compare_found(reviews, mcf):
+    advice = reviews[1]["advice"][0]
+    plain, chosen = (advice["candidates"][advice[name]] for name in ("plain", "chosen"))
+    given = ["train", "--q", "0.3,0.7", "--l2", "0.0001,0.01", "--quiet"]
+    result = mcf(*given, "--json")
+    assert result.code == 0, result.err
+    beside = json.loads(result.out)["plain"]
+    for name in ("l2", "validation_error", "test_error"):
+        assert beside[name] == plain[name]
+    for name in ("difference", "difference_interval"):
+        np.testing.assert_allclose(beside[name], chosen[name], atol=1e-12)
+    assert beside["verdict"] == advice["verdict"]
+    (line,) = [line for line in mcf(*given).out.splitlines() if line.startswith("plain model")]
+    assert f"test error {plain['test_error']:.2%}" in line and line.endswith("clearly better")
+
+
+def test_the_plain_model_stands_beside_no_plain_model_and_no_regression(tumours, mcf):
+    quick = ["--l2", "0.01", "--quiet", "--json", "--dataset", "tumours.csv"]
+    plain = mcf("train", *quick, "--label", "kind", "--corruption", "none")
+    (tumours / "numbers.csv").write_text(
+        "a,b,target\n" + "".join(f"{k},{k % 7},{k / 9}\n" for k in range(60))
+    )
+    quick[-1] = "numbers.csv"
+    regression = mcf(
+        "train", *quick, "--task", "regression", "--corruption", "gaussian", "--set", "select.sigma=0.1"
+    )
+    for result in (plain, regression):
+        assert result.code == 0, result.err
+        assert "plain" not in json.loads(result.out)

@@ -64,12 +64,12 @@ def matches(shown: str, printed: str) -> bool:
     words = shown.split()
     pattern, measured = "", []
     for number, word in enumerate(words):
-        value = re.fullmatch(r"(\d+\.\d\d)(%?)", word)
+        value = re.fullmatch(r"(\d+\.\d\d)(%?[,;:)]*)", word)
         if word == "...":
             pattern += r"(?:\S+ )*?"
         elif value:
             measured.append((float(value[1]), 100 * ROWS / OF))
-            pattern += rf"(\d+\.\d\d){value[2]} "
+            pattern += rf"(\d+\.\d\d){re.escape(value[2])} "
         elif word.isdigit() and re.match(r"of \d+ predictions", " ".join(words[number + 1 : number + 4])):
             measured.append((int(word), ROWS))
             pattern += r"(\d+) "
