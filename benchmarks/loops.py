@@ -1,8 +1,9 @@
 """What each compiled loop gains on the shapes of the paper: `python -m benchmarks.loops`.
 
-A case is a gradient, a product with the second derivative or a whole fit on one shape. It runs with all loops, without one
-of them (numpy takes over) and without any, in turns in one process, on one thread and on two, pinned alike. A ratio is the
-time without over the time with, the best of each. A loop is worth its lines where some case reaches 1.2 on one thread and on two.
+A case is a gradient, a product with the second derivative or a whole fit on one shape. It runs with all loops, without
+one of them (numpy takes over) and without any, in turns in one process, on one thread and on two, pinned alike. A ratio
+is the time without over the time with, the best of each. A loop stays where a case reaches 1.2 on one thread and two.
+Loops of one step count together: two that numpy replaces together, and the three to and from the weights of `pairwise`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from benchmarks.estimators import Data, measurements, pixels, symbols, topics
 from benchmarks.shapes import shapes, zipf_shape
 
 WORTH = 1.2
-PAIRS = ({"blankout_sums_loop", "sums_pullback"}, {"pairs_along_loop", "pairs_pullback_loop"})  # both or none
+TOGETHER = (
+    {"blankout_sums_loop", "sums_pullback"},
+    {"pairs_along_loop", "pairs_pullback_loop"},
+    {"pairwise_margins_loop", "from_pairwise_margins_loop", "add_at_loop"},
+)
 Case = Callable[[], Any]
 
 
@@ -98,15 +103,14 @@ def product(X: Any, y: np.ndarray, corruption: Any, **options: Any) -> Case:
 
 # -- one process --------------------------------------------------------------------------------------------
 def all_loops() -> list[set[str]]:
-    """Names of the loops; two that numpy can only replace together stand together."""
+    """Names of the loops; those of one step stand together."""
     names = {
         name
         for module in (loops, fdrop_loops)
         for name, value in vars(module).items()
         if isinstance(value, dispatch.Loop)
     }
-    together = [pair for pair in PAIRS if pair <= names]
-    return [*together, *({name} for name in sorted(names.difference(*together)))]
+    return [*TOGETHER, *({name} for name in sorted(names.difference(*TOGETHER)))]
 
 
 @contextmanager

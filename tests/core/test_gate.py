@@ -257,9 +257,6 @@ def arguments():
     labels, some = rng.integers(0, 3, 4), np.array([3, 1])
     each, three = numbers(6), (numbers(3, 6), numbers(3))
     return {
-        "exponential_loop": (numbers(7), numbers(7)),
-        "exponential_less_one": (numbers(7), numbers(7)),
-        "softmax": (numbers(4, 3), 0.0, numbers(4), numbers(4)),
         "blankout_table_loop": (numbers(5, 3), places(5, 6), each, each, each, numbers(6, 3), numbers(6, 3)),
         "blankout_sums_loop": (
             *(numbers(5), places(5, 6), numbers(6), 0.5, numbers(6), numbers(6), *pairs()[:2]),
@@ -274,10 +271,8 @@ def arguments():
         ),
         "sums_pullback": (*pairs(), numbers(6), numbers(4), numbers(5)),
         "narrow_product": (starts(4), places(6), numbers(6, 4), numbers(4, 4)),
-        "narrow_adjoint": (starts(4), places(6), numbers(4, 4), numbers(6, 4)),
         "pairs_along_loop": (*pairs(), numbers(6, 3), numbers(5, 3), numbers(4, 3)),
         "pairs_pullback_loop": (*pairs(), numbers(6, 3), numbers(4, 3), numbers(5, 3)),
-        "add_rows": (starts(4), places(6), numbers(10), numbers(4), numbers(6)),
         "pairwise_margins_loop": (numbers(5, 3), 1, numbers(5, 2)),
         "from_pairwise_margins_loop": (numbers(5, 2), 1, -1.0, numbers(5, 3)),
         "add_at_loop": (numbers(5, 3), some, numbers(2, 3)),
@@ -294,10 +289,8 @@ LOOKED_UP = {
     "blankout_sums_loop": [0, 9],
     "sums_pullback": [4, 5],
     "narrow_product": [2],
-    "narrow_adjoint": [3],
     "pairs_along_loop": [4, 5],
     "pairs_pullback_loop": [4, 5],
-    "add_rows": [4],
     "add_at_loop": [0],
     "worst_case": [4],
 }
@@ -372,7 +365,7 @@ def test_a_loop_refuses_lengths_that_do_not_fit_together(name):
 
 def test_a_loop_that_is_not_where_it_is_looked_for_is_an_error_and_not_a_lack_of_numba():
     with pytest.raises(ModuleNotFoundError, match="mcf_cli"):
-        gate.compiled_loop("mcf_cli.core.elsewhere", "softmax")
+        gate.compiled_loop("mcf_cli.core.elsewhere", "narrow_product")
 
 
 @needs_numba
@@ -384,9 +377,9 @@ def test_indices_of_another_type_are_never_reinterpreted():
 @needs_numba
 @pytest.mark.skipif("not __import__('numba').config.BOUNDSCHECK", reason="for `make test-bounds`")
 def test_the_bounds_of_arrays_are_checked_in_this_run():
-    starts, columns, data, x, y = arguments()["add_rows"]
+    starts, columns, table, sums = arguments()["narrow_product"]
     with pytest.raises(IndexError):
-        loop_called("add_rows").ready()(starts, columns + np.uint32(6), data, x, y)
+        loop_called("narrow_product").ready()(starts, columns + np.uint32(6), table, sums)
 
 
 @needs_numba

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 
-from mcf_cli.core.kernels.dispatch import Array, exponential
+from mcf_cli.core.kernels.dispatch import Array
 
 Pullback = Callable[[Array, Array], Array]
 Jet = tuple[Array, Array, Array]  # a value and its two derivatives
@@ -38,7 +38,7 @@ EXPONENT_LIMIT = 200.0
 def guarded_exp(t: Array, less_one: bool = False) -> tuple[Array, Array]:
     """e^t, or e^t - 1 to full precision, and its derivative; continued linearly above EXPONENT_LIMIT."""
     if t.max(initial=0.0) <= EXPONENT_LIMIT:
-        value = exponential(t, less_one)
+        value = np.expm1(t) if less_one else np.exp(t)
         return value, value + 1.0 if less_one else value
     slope = np.exp(np.minimum(t, EXPONENT_LIMIT))
     value = slope * (1.0 + np.maximum(t - EXPONENT_LIMIT, 0.0))

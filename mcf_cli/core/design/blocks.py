@@ -29,12 +29,10 @@ from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, P
 from mcf_cli.core.corruptions.groups import Cells, Grouped
 from mcf_cli.core.design.coding import CodeBook, Coding, Entries, held_columns, line_of
 from mcf_cli.core.kernels.dispatch import (
-    coded_adjoint,
     coded_product,
     loops_over_pairs,
     pairs_along,
     pairs_pullback,
-    transposed_product,
 )
 from mcf_cli.core.kernels.threads import a_few_at_a_time, in_threads
 
@@ -64,13 +62,7 @@ class Part:
         return _joined(in_threads(lambda piece: multiply(piece, table), self.pieces))
 
     def adjoint(self, G: Array) -> Array:
-        def share(k: int, own: Array) -> Array:
-            piece = self.pieces[k]
-            if own.shape[1] == 1 and sp.issparse(piece) and piece.format == "csr":
-                return transposed_product(piece, own[:, 0])[:, None]
-            return self.transposed[k] @ own if self.pairs is None else coded_adjoint(piece, own)
-
-        return self._over_rows(G, share)
+        return self._over_rows(G, lambda k, own: self.transposed[k] @ own)
 
     def along(self, slope: Array, V: Array) -> Array:
         """The change of the sums when T changes by V and the table by slope * V."""

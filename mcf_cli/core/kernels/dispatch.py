@@ -292,7 +292,7 @@ def _column(G: Array) -> Array:
 
 def coded_product(Z: Any, table: Array) -> Array:
     """Z @ table for a Z of ones."""
-    loop = _narrow_loop("narrow_product", Z, table.shape[1])
+    loop = _narrow_loop(Z, table.shape[1])
     if loop is None:
         return Z @ table
     sums = np.empty((Z.shape[0], 4))
@@ -300,20 +300,10 @@ def coded_product(Z: Any, table: Array) -> Array:
     return np.ascontiguousarray(sums[:, : table.shape[1]])
 
 
-def coded_adjoint(Z: Any, G: Array) -> Array:
-    """Z' G for a Z of ones."""
-    loop = _narrow_loop("narrow_adjoint", Z, G.shape[1])
-    if loop is None:
-        return Z.T @ G
-    total = np.empty((Z.shape[1], 4))
-    loop(unsigned(Z.indptr), unsigned(Z.indices), _four(G), total)
-    return np.ascontiguousarray(total[:, : G.shape[1]])
-
-
-def _narrow_loop(name: str, Z: Any, width: int) -> Any:
-    """A loop for up to four columns, where scipy spends most of its time on beginning loops of that length."""
+def _narrow_loop(Z: Any, width: int) -> Any:
+    """The loop for up to four columns, where scipy spends most of its time on beginning loops of that length."""
     by_rows = sp.issparse(Z) and Z.format == "csr" and _short(Z)
-    return compiled(name, Z.nnz) if by_rows and 1 < width <= 4 else None
+    return compiled("narrow_product", Z.nnz) if by_rows and 1 < width <= 4 else None
 
 
 def _four(columns: Array) -> Array:
@@ -355,43 +345,24 @@ def _numbers(Z: sp.csc_matrix, feature: Array) -> tuple[Array, Array, Array]:
     return unsigned(Z.indptr), unsigned(Z.indices), unsigned(feature)
 
 
-def transposed_product(A: sp.csr_matrix, x: Array) -> Array:
-    """A' x for a vector x."""
-    loop = compiled("add_rows", A.nnz, _WORTH_SHARING)
-    if loop is None or not _short(A):
-        return A.T @ x
-    y = np.empty(A.shape[1])
-    loop(unsigned(A.indptr), unsigned(A.indices), A.data, np.ascontiguousarray(x), y)
-    return y
-
-
-def exponential(t: Array, less_one: bool = False) -> Array:
-    """e^t, or e^t - 1 without loss of digits about t = 0, for t <= 700."""
-    loop = compiled("exponential_less_one" if less_one else "exponential_loop", t.size)
-    if loop is None or not (t.flags.c_contiguous or t.flags.f_contiguous):
-        return np.expm1(t) if less_one else np.exp(t)
-    value = np.empty_like(t)
-    flat, filled = t.ravel(order="K"), value.ravel(order="K")
-    parts = _shares(t.size) if t.size >= _WORTH_SHARING else [slice(None)]
-    in_threads(lambda part: loop(flat[part], filled[part]), parts)
-    return value
-
-
 def log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
     """log sum_k e^{scores_k} and the softmax, from one exponential. Overwrites scores.
 
     with_zero adds a score of 0, the example's own class, that has no column.
     """
-    loop = compiled("softmax", scores.size)
-    if loop is not None and scores.flags.c_contiguous:
-        top, total = np.empty(len(scores)), np.empty(len(scores))
-        lowest = 0.0 if with_zero else -np.finfo(float).max
+    value, step = np.empty(len(scores)), max(1, _CHUNK // scores.shape[1])
 
-        def fill(rows: slice) -> None:
-            loop(scores[rows], lowest, top[rows], total[rows])
+    def fill(rows: slice) -> None:
+        for start in range(rows.start, rows.stop, step):
+            chunk = slice(start, min(start + step, rows.stop))
+            value[chunk] = _softmax(scores[chunk], with_zero)
 
-        in_threads(fill, _shares(len(scores)) if scores.size >= _WORTH_SHARING else [slice(None)])
-        return np.log(total) + top, scores
+    in_threads(fill, _shares(len(scores)) if scores.size >= _WORTH_SHARING else [slice(0, len(scores))])
+    return value, scores
+
+
+def _softmax(scores: Array, with_zero: bool) -> Array:
+    """Rows that fit in the cache become their softmax; the log sums."""
     top = scores.max(axis=1, keepdims=True)
     if with_zero:
         np.maximum(top, 0.0, out=top)
@@ -401,7 +372,7 @@ def log_sum_exp(scores: Array, with_zero: bool = False) -> tuple[Array, Array]:
     if with_zero:
         total += np.exp(-top)
     scores /= total
-    return (np.log(total) + top)[:, 0], scores
+    return (np.log(total) + top)[:, 0]
 
 
 def pairwise_margins(W: Array, y: int) -> Array:
@@ -437,7 +408,6 @@ def add_at(total: Array, rows: Array, share: Array) -> None:
         total[rows] += share
 
 
-def compiled(name: str, size: int, enough: int | None = None) -> Any:
-    """One of the compiled loops; None where there is none (see `gate`), or for little work."""
-    worth = size >= (_WORTH_COMPILING if enough is None else enough)
-    return compiled_loop("mcf_cli.core.kernels.loops", name) if worth else None
+def compiled(name: str, size: int) -> Any:
+    """One of the compiled loops; None where there is none (see `compiled_loop`), or for little work."""
+    return compiled_loop("mcf_cli.core.kernels.loops", name) if size >= _WORTH_COMPILING else None

@@ -1,4 +1,4 @@
-"""Loops for numba; loaded by `gate` alone, and only where numba is installed.
+"""Loops for numba; loaded by `dispatch` alone, and only where numba is installed.
 
 Each declares the types that it takes and compares lengths before it starts. Numbers of rows, columns and pairs come as
 unsigned integers: numba would otherwise look out for negative ones.
@@ -64,67 +64,6 @@ def _exp(x: float) -> float:
     p = _series(r) * r + 1.0
     bits = np.float64(p).view(np.int64) + (np.float64(t).view(np.int64) << 52)  # p * 2^k
     return np.int64(bits).view(np.float64)
-
-
-@njit(fastmath=_FAST, error_model="numpy", inline="always")
-def _exp_less_one(x: float) -> float:
-    """e^x - 1 for |x| <= 700, to full precision about 0."""
-    t = x * _LOG2_E + _ROUND
-    k = t - _ROUND
-    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    bits = np.int64(_ONE) + (np.float64(t).view(np.int64) << 52)
-    power = np.int64(bits).view(np.float64)  # 2^k
-    return power * (_series(r) * r) + (power - 1.0)
-
-
-@_loop(VECTOR, INTO_VECTOR)
-def exponential_loop(t: Any, value: Any) -> None:
-    """e^t for t <= 700; what lies below -700 counts as -700."""
-    if len(value) != len(t):
-        raise ValueError(MISFIT)
-    for i in range(len(t)):
-        value[i] = _exp(max(t[i], -700.0))
-
-
-@_loop(VECTOR, INTO_VECTOR)
-def exponential_less_one(t: Any, value: Any) -> None:
-    """e^t - 1 for t <= 700, to full precision about t = 0; what lies below -700 counts as -700."""
-    if len(value) != len(t):
-        raise ValueError(MISFIT)
-    for i in range(len(t)):
-        value[i] = _exp_less_one(max(t[i], -700.0))
-
-
-@_loop(INTO_MATRIX, nb.float64, INTO_VECTOR, INTO_VECTOR)
-def softmax(scores: Any, lowest: float, top: Any, total: Any) -> None:
-    """Each row becomes its softmax; top is its largest score, at least `lowest`, and total what it was divided by.
-
-    A row of zeros besides, which `lowest` = 0 stands for, adds e^{-top} to the total.
-    """
-    n_rows, width = scores.shape
-    if len(top) != n_rows or len(total) != n_rows:
-        raise ValueError(MISFIT)
-    rows = max(1, _BLOCK // width)
-    for start in range(0, n_rows, rows):
-        end = min(start + rows, n_rows)
-        for i in range(start, end):
-            best = lowest
-            for j in range(width):
-                best = max(best, scores[i, j])
-            top[i] = best
-            for j in range(width):
-                scores[i, j] -= best
-        flat = scores[start:end].ravel()
-        for k in range(len(flat)):
-            flat[k] = _exp(max(flat[k], -700.0))
-        for i in range(start, end):
-            added = np.exp(-top[i]) if lowest == 0.0 else 0.0
-            for j in range(width):
-                added += scores[i, j]
-            total[i] = added
-            inverse = 1.0 / added
-            for j in range(width):
-                scores[i, j] *= inverse
 
 
 @njit(fastmath=_FAST, error_model="numpy")
@@ -318,22 +257,6 @@ def narrow_product(starts: Any, columns: Any, table: Any, sums: Any) -> None:
         sums[n, 3] = a3 + b3
 
 
-@_loop(INDICES, INDICES, MATRIX, INTO_MATRIX)
-def narrow_adjoint(starts: Any, columns: Any, G: Any, total: Any) -> None:
-    """Z' G for the same."""
-    if G.shape[1] != 4 or total.shape[1] != 4 or not _delimit(starts, len(G), columns):
-        raise ValueError(MISFIT)
-    total[:] = 0.0
-    for n in range(len(G)):
-        g0, g1, g2, g3 = G[n, 0], G[n, 1], G[n, 2], G[n, 3]
-        for place in range(starts[n], starts[n + 1]):
-            p = columns[place]
-            total[p, 0] += g0
-            total[p, 1] += g1
-            total[p, 2] += g2
-            total[p, 3] += g3
-
-
 @_loop(INDICES, INDICES, INDICES, MATRIX, MATRIX, INTO_MATRIX)
 def pairs_along_loop(starts: Any, rows: Any, feature: Any, slope: Any, V: Any, sums: Any) -> None:
     """Z @ (slope * V[feature]), pair by pair; the rows of pair p are rows[starts[p] : starts[p + 1]]."""
@@ -371,18 +294,6 @@ def pairs_pullback_loop(starts: Any, rows: Any, feature: Any, slope: Any, G: Any
         d = feature[pair]
         for j in range(width):
             gradient[d, j] += slope[pair, j] * own[j]
-
-
-@_loop(INDICES, INDICES, VECTOR, VECTOR, INTO_VECTOR)
-def add_rows(starts: Any, columns: Any, data: Any, x: Any, y: Any) -> None:
-    """y = A' x for a matrix A stored by rows."""
-    if len(data) != len(columns) or not _delimit(starts, len(x), columns):
-        raise ValueError(MISFIT)
-    y[:] = 0.0
-    for row in range(len(x)):
-        factor = x[row]
-        for place in range(starts[row], starts[row + 1]):
-            y[columns[place]] += data[place] * factor
 
 
 @_loop(MATRIX, nb.int64, INTO_MATRIX)

@@ -22,7 +22,6 @@ import scipy.linalg as la
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, column_sums
-from mcf_cli.core.kernels.dispatch import transposed_product
 from mcf_cli.core.solvers import Inverse, units
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ class Terms:
     """The mean map C, the shift of the rows of A, the regulariser R and the unit of each weight."""
 
     def __init__(self, system: QuadraticSystem, corruption: Corruption, l2: float):
-        self.system = system
+        self.system, self._transposed = system, system.rows.T
         D = system.X.shape[1]
         offset, self.C = corruption.mean_map(D)
         through = system.x_mean @ self.C
@@ -181,15 +180,9 @@ class Terms:
         scores -= self.shift @ V
         return scores
 
-    def _transposed(self, G: Array) -> Array:
-        X = self.system.rows
-        if G.shape[1] == 1 and sp.issparse(X) and X.format == "csr":
-            return transposed_product(X, G[:, 0])[:, None]
-        return np.asarray(X.T @ G)
-
     def adjoint(self, G: Array) -> Array:
         """The gradient in the weights of sum(G * scores)."""
-        image = self._transposed(G)
+        image = np.asarray(self._transposed @ G)
         image = self.scale[:, None] * image if self.diagonal else self.C.T @ image
         image -= np.outer(self.shift, G.sum(axis=0))
         return image
