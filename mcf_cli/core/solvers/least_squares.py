@@ -380,7 +380,7 @@ class _Iterated:
         def apply(V: Array) -> Array:
             p = u * V
             total = p.sum(axis=0)
-            t = terms._transposed(p)
+            t = terms.transposed @ p
             level = np.einsum("d,dc->c", cross, t) - fixed * total
             t *= own[:, None]
             t -= np.outer(cross, total)

@@ -143,7 +143,7 @@ class Terms:
     """The mean map C, the shift of the rows of A, the regulariser R and the unit of each weight."""
 
     def __init__(self, system: QuadraticSystem, corruption: Corruption, l2: float):
-        self.system, self._transposed = system, system.rows.T
+        self.system, self.transposed = system, system.rows.T
         D = system.X.shape[1]
         offset, self.C = corruption.mean_map(D)
         through = system.x_mean @ self.C
@@ -182,7 +182,7 @@ class Terms:
 
     def adjoint(self, G: Array) -> Array:
         """The gradient in the weights of sum(G * scores)."""
-        image = np.asarray(self._transposed @ G)
+        image = np.asarray(self.transposed @ G)
         image = self.scale[:, None] * image if self.diagonal else self.C.T @ image
         image -= np.outer(self.shift, G.sum(axis=0))
         return image
