@@ -209,7 +209,7 @@ def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
         choices.append(best_choice(Validated(descending, np.array([sums]), np.array([len(y)]), [])))
     final = dict(fits)
     if evaluation["refit"]:
-        final = dict(make_learner(params, dataset, train).path(l2s))
+        final = dict(make_learner(params, dataset, train).path(sorted({choice.l2 for choice in choices})))
     results = []
     for level, choice in zip(evaluation["deletion"], choices, strict=True):
         X = delete(dataset.X[test], level, draw, "deleted in test")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from mcf_cli.core.selection import WORSE_IN_A_ROW
 from mcf_cli.datasets import load
-from mcf_cli.datasets.splits import Draw
+from mcf_cli.datasets.splits import Draw, train_test
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.evaluate import choose_l2, fit_chosen, training_on
+from mcf_cli.experiments.evaluate import choose_l2, delete, draw_of, fit_chosen, nightmare, training_on
 from mcf_cli.experiments.learners import make_learner
 
 from tests.experiments.tiny import tiny_plan
@@ -105,3 +105,18 @@ def test_leave_one_out_cannot_be_repeated():
             grid=[{"loss": "quadratic", "corruption": "none"}],
             select={"l2": [0.1, 1], "by": "loo", "repeats": 2},
         )
+
+
+def test_refitted_models_are_those_of_all_training_rows_at_the_chosen_l2():
+    evaluation = {"protocol": "nightmare", "train": 150, "test": 200, "deletion": [0.0, 0.5], "refit": True}
+    grid = [{"loss": "quadratic", "corruption": "dropout", "q": 0.3}]
+    trial = tiny_plan(evaluation=evaluation, grid=grid).trials[0]
+    dataset = load("builtin-digits")
+    errors = [row for row in nightmare(trial.params, dataset) if row["metric"] == "test_error"]
+    draw = draw_of(trial.params)
+    train, test = train_test(dataset, trial.params["evaluation"], draw)
+    for row in errors:
+        (_, solution), *_ = make_learner(trial.params, dataset, train).path([row["l2"]])
+        X = delete(dataset.X[test], row["deletion"], draw, "deleted in test")
+        assert row["value"] == np.mean(solution.predict(X) != dataset.y[test])
+    assert len(errors) == 2
