@@ -47,10 +47,10 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         for), "mean" the column's mean in training, "conditional" its distribution given what the row holds, from the
         mean and covariance of the training rows; probabilities are then averaged over it. With the quadratic loss and
         up to 1,000 features "conditional" is the model that a fit to the columns at hand would give
-    tol : the fit ends with the step that promises to lower the objective by at most 5 tol^2 (with the exponential
-        loss: of the objective), whichever solver it takes. It is no bound on the gradient, so the units of features
-        do not matter as they do in LogisticRegression. The default leaves less than a millionth of the objective on
-        common data; 1e-3 is enough for most predictions. A fit that does not get there raises a ConvergenceWarning
+    tol : the fit ends with the step that promises to lower the objective by at most 5 tol^2 of itself, whichever
+        solver it takes. It is no bound on the gradient, so the units of features do not matter as they do in
+        LogisticRegression. The default leaves less than a millionth of the objective on common data; 1e-3 is enough
+        for most predictions. A fit that does not get there raises a ConvergenceWarning
     class_weight : a dict with a factor for the rows of each class, or "balanced", which gives all classes the same
         total weight
     verbose : True writes a line about each fit
@@ -274,6 +274,13 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         Returns
         -------
         (N, K) logarithms, columns in the order of `classes_`
+
+        Examples
+        --------
+        >>> from mcf_cli import Dropout, MCFClassifier
+        >>> X, y = [[3.0, 0.0], [2.0, 1.0], [1.0, 2.0], [0.0, 3.0]], ["a", "a", "b", "b"]
+        >>> MCFClassifier(corruption=Dropout(q=0.5), l2=0.01).fit(X, y).predict_log_proba([[30.0, 0.0]]).round(1)
+        array([[ -0. , -18.7]])
         """
         X = self._rows(X)
         if has_missing(X):

@@ -28,7 +28,15 @@ BARE = {
     "explicit": ["--copies", "1,2", "--set", "evaluation.train=60", *SMALL],
     "table": ["--loss", "quadratic", *SMALL],
 }
-FILES = {"rows.csv", "table.csv", "table.md", "figure.png", "figure.svg", "config.yaml", "environment.json"}
+FILES = {
+    "rows.csv",
+    "table.csv",
+    "table.md",
+    "figure.png",
+    "figure.svg",
+    "config.yaml",
+    "environment.json",
+} | {"errors.npz"}
 
 
 @pytest.mark.parametrize("command", BARE)

@@ -13,6 +13,7 @@ PUBLIC = [name for name in mcf_cli.__all__ if name != "__version__"]
 ESTIMATORS = ("MCFClassifier", "MCFRegressor")
 METHODS = [
     "MCFClassifier.predict_proba",
+    "MCFClassifier.predict_log_proba",
     "Chunks.write",
     *(f"{name}.{method}" for name in ESTIMATORS for method in ("loo_error", "save")),
     *(f"Blankout.{method}" for method in ("mean", "variance", "log_mgf", "log_mgf_derivative", "sample")),

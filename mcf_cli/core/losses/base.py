@@ -81,8 +81,12 @@ class Loss(ABC):
         return np.abs(W).max(axis=1)
 
     def scale(self, value: float) -> float:
-        """The root of what a decrease is small against where the objective is `value`: for a logistic loss, 1 nat."""
-        return 1.0
+        """The root of what a decrease is small against where the objective is `value`: the objective itself, at most 1.
+
+        Below 1e-20 it counts as zero: without l2 separable rows have no minimum. A loss that may be negative is
+        measured against 1.
+        """
+        return 1.0 if self.unbounded else float(np.sqrt(np.clip(value, 1e-20, 1.0)))
 
     def stiffest(self, value: float) -> float:
         """About the largest second derivative in the scores, in the mean over examples, where the objective is `value`.

@@ -59,13 +59,6 @@ class Exponential(MarginLoss):
     def widest(self, W: Array) -> Array:
         return np.abs(W @ self._codes.T).max(axis=1)
 
-    def scale(self, value: float) -> float:
-        """Its derivatives are as small as its value, which many classes make tiny: what is left to gain is relative.
-
-        Below 1e-20 it counts as zero: without l2 separable rows have no minimum.
-        """
-        return float(np.sqrt(np.clip(value, 1e-20, 1.0)))
-
     def stiffest(self, value: float) -> float:
         return max(value, 1e-20)
 

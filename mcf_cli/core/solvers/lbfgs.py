@@ -32,7 +32,9 @@ def lbfgs(
     )
     left, hoped = max_iter, np.inf  # gradients for proofs; what has to be promised for the next one
     for n_iter in range(max_iter):
-        negligible = negligible_gain(objective, search.value, tol)
+        negligible = 0.1 * negligible_gain(
+            objective, search.value, tol
+        )  # a proof may miss some of what is left
         direction = search.solved(-search.gradient)
         promise = -0.5 * float(np.vdot(search.gradient, direction))
         if promise <= min(negligible, hoped) and left > 0:

@@ -40,8 +40,7 @@ def newton(
     where that takes many iterations the diagonal with the features' `correlation`.
 
     The rule that ends it is that of every solver, and what `tol` means everywhere: a whole step promises no more than
-    5 tol^2 times the square of the loss's scale (`Loss.scale`: for a logistic loss 1 nat, for the exponential loss the
-    objective itself). That step is still taken.
+    5 tol^2 of the objective, or of 1 where that is less (`Loss.scale`). That step is still taken.
     """
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
     centre(point, objective.flat_rows)
@@ -148,7 +147,10 @@ class _Model:
             del self._derivatives
             self.gradient = self._stacked(g_W, g_b)
             diagonal = self._stacked(*self.hessian.diagonal())
-            self.diagonal = np.maximum(diagonal, max(1e-12 * diagonal.max(initial=0.0), 1e-300))
+            # Row by row: columns may differ by any factor in size.
+            self.diagonal = np.maximum(
+                diagonal, np.maximum(1e-12 * diagonal.max(axis=1, keepdims=True), 1e-300)
+            )
         return self
 
     def _stacked(self, of_W: Array, of_b: Array) -> Array:
