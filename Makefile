@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo test test-wheel test-faults test-bounds quick data reproduce-all report bench docs lint hooks clean
+.PHONY: help install lock demo test test-wheel test-faults test-bounds quick data reproduce-all report bench docs article lint hooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -73,6 +73,16 @@ report: $(VENV)/ready  ## tables, figures and report of what is in results/
 
 docs: $(VENV)/dev-ready  ## the documentation site, into docs/_build; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
+
+# pandoc or a browser makes the PDF; without either the page of the site is the article.
+article: docs  ## the article as docs/_build/article.pdf, where pandoc with LaTeX or Chromium is installed
+	@if command -v pandoc >/dev/null && command -v xelatex >/dev/null; then \
+	  pandoc --pdf-engine=xelatex -V geometry:margin=25mm results/article.md -o docs/_build/article.pdf; \
+	elif browser=$$(command -v chromium || command -v chromium-browser || command -v google-chrome); then \
+	  "$$browser" --headless --no-sandbox --disable-gpu --no-pdf-header-footer \
+	    --print-to-pdf=docs/_build/article.pdf docs/_build/article.html 2>/dev/null; \
+	else echo "No PDF: neither pandoc with xelatex nor Chromium is installed. The article is docs/_build/article.html."; exit 0; fi && \
+	echo "Written to docs/_build/article.pdf"
 
 lint: $(VENV)/dev-ready  ## ruff and mypy
 	$(BIN)/ruff check .

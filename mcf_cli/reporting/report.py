@@ -45,11 +45,12 @@ class Report:
     html: Path
     claims: Path | None = None
     table: Path | None = None
+    article: Path | None = None
     answer: tuple[str, ...] = ()
 
     @property
     def files(self) -> list[Path]:
-        return [path for path in (self.claims, self.table, self.markdown, self.html) if path]
+        return [path for path in (self.claims, self.table, self.article, self.markdown, self.html) if path]
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def write_report(
         html=results_folder / "report.html",
         claims=results_folder / "claims.csv" if claims_path else None,
         table=results_folder / "claims.md" if claims_path else None,
+        article=results_folder / "article.md" if claims_path else None,
         answer=_answer(judgements),
     )
     if report.claims and report.table:
@@ -140,6 +142,14 @@ def write_report(
         "full_report": FULL_REPORT,
         "forest_uri": _forest(results_folder, facts["numbers"]),
     }
+    if report.article:
+        with_interval = sum(j.low is not None for j in judgements)
+        facts |= {
+            "judgements": judgements,
+            "with_interval": with_interval,
+            "no_interval": verdicts.NO_INTERVAL,
+        }
+        write_text(report.article, _markdown().get_template("article.md.j2").render(facts))
     write_text(report.html, _html().get_template("report.html.j2").render(facts))
     return report
 

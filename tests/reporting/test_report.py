@@ -5,6 +5,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from mcf_cli.errors import McfError
@@ -240,6 +241,16 @@ def test_rows_without_a_column_that_the_report_needs_are_one_clear_error(tmp_pat
     rows.drop(columns="status").to_csv(tmp_path / "fig6" / "rows.csv", index=False)
     with pytest.raises(McfError, match="no column status"):
         write_report(tmp_path, FILE)
+
+
+def test_the_article_has_every_judged_claim_and_counts_them_as_the_claims_file_does(results, page):
+    article = (results / "article.md").read_text()
+    judged = pd.read_csv(results / "claims.csv")
+    counts = [len(judged), *((judged["verdict"] == word).sum() for word in VERDICTS)]
+    assert f"| in all | {' | '.join(map(str, counts))} |" in article
+    run = judged[judged["verdict"] != "not run"]
+    assert article.count("Measured: ") == len(run) > 0
+    assert all(escape_markdown(words) in article for words in run["measured"])
 
 
 def test_the_answer_is_there_in_a_few_lines(results):
