@@ -65,8 +65,9 @@ data: $(VENV)/ready  ## get every data set that can be had; what cannot is repla
 quick: data  ## every item on real data with reduced grids: about ten minutes
 	$(call reproduce,quick,results/quick)
 
-reproduce-all: data  ## the whole paper at full scale, into results/: two to four hours; the same command resumes
-	$(call reproduce,paper,results)
+reproduce-all: data  ## the whole paper at full scale, into results/, then our own items: two to four hours; the same command resumes
+	($(call reproduce,paper,results)); status=$$?; \
+	$(BIN)/mcf reproduce --beyond --jobs 0 && exit $$status
 
 report: $(VENV)/ready  ## tables, figures and report of what is in results/
 	$(BIN)/mcf report --out results

@@ -11,7 +11,7 @@ from mcf_cli.cli.experiments import as_json, dry_run, run_one, say, say_set_asid
 from mcf_cli.cli.options import GroupedCommand, RunOptions, run_options
 from mcf_cli.errors import McfError, RunError
 from mcf_cli.experiments.engine import Engine, make_engine
-from mcf_cli.experiments.load import SCRATCH, configs_folder, item_files, load_config, results_folder
+from mcf_cli.experiments.load import BEYOND, SCRATCH, configs_folder, item_files, load_config, results_folder
 from mcf_cli.experiments.plan import DataMissing, Plan, make_plan
 from mcf_cli.experiments.run import (
     RunOutcome,
@@ -33,9 +33,14 @@ from mcf_cli.reporting.results import Result, check_items, latest_folder, presen
 @click.option(
     "--allow-builtin", is_flag=True, help="Run an item on built-in data where its own is not on this machine."
 )
+@click.option(
+    "--beyond",
+    is_flag=True,
+    help="Run our own items beyond the paper, bounds, thinning, ..., not the paper's.",
+)
 @run_options
 def reproduce_command(
-    options: RunOptions, items: tuple[str, ...], configs: Path | None, allow_builtin: bool
+    options: RunOptions, items: tuple[str, ...], configs: Path | None, allow_builtin: bool, beyond: bool
 ) -> None:
     """Re-run any or all items of the paper: fig1, fig3, ..., table3, cost, loo.
 
@@ -43,17 +48,25 @@ def reproduce_command(
     default) at full scale. All is checked before anything runs; the same command resumes a run that was
     interrupted. The paper profile skips an item whose data is missing, and says so.
     """
-    reproduce(items, configs, options, allow_builtin)
+    reproduce(items, configs, options, allow_builtin, beyond)
 
 
 def reproduce(
-    items: tuple[str, ...], configs: Path | None, options: RunOptions, allow_builtin: bool = False
+    items: tuple[str, ...],
+    configs: Path | None,
+    options: RunOptions,
+    allow_builtin: bool = False,
+    beyond: bool = False,
 ) -> None:
     """Run the items and exit: 0 when all is done, 1 when something failed or was skipped for lack of data."""
     profile = options.profile or "paper"
-    out = options.out or results_folder(profile)
+    if beyond and (configs or options.config):
+        given = f"--configs {configs}" if configs else f"--config {options.config}"
+        raise McfError(f"--beyond runs the items in configs/beyond: leave out {given}.")
+    out = options.out or results_folder(profile, beyond)
     options = replace(options, profile=profile)
-    plans, skipped = _plans(_files(items, configs, options), options, allow_builtin or profile != "paper")
+    files = _files(items, configs_folder() / BEYOND if beyond else configs, options)
+    plans, skipped = _plans(files, options, allow_builtin or profile != "paper")
     if not plans:
         raise RunError("\n".join(skipped))
     engine = make_engine(options.engine, options.jobs, options.scheduler)
@@ -68,7 +81,18 @@ def reproduce(
         say([f"\n[{number}/{len(plans)}] {plan.config.item}: {plan.config.title}"], options)
         outcomes.append(run_one(plan, options, out, engine))
         present(Result.of(outcomes[-1]), to_screen=False)
+    if beyond:
+        _report_beyond(out, options)
     _conclude(outcomes, options, skipped)
+
+
+def _report_beyond(out: Path, options: RunOptions) -> None:
+    """Their own page, beside their results: the paper's report says nothing of these items."""
+    from mcf_cli.reporting.report import claims_on, write_report
+
+    everything = results_below(out)[1]
+    report = write_report(out, claims_on(everything), everything)
+    say([*report.answer, f"Open {report.html}"], options)
 
 
 def _files(items: tuple[str, ...], configs: Path | None, options: RunOptions) -> list[Path]:
@@ -166,7 +190,7 @@ def status_command(out: Path | None, as_json: bool) -> None:
 @click.option(
     "--claims",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The claims to judge; default: configs/claims.yaml.",
+    help="The claims to judge; default: configs/claims.yaml, or configs/beyond/claims.yaml on those items.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def report_command(items: tuple[str, ...], out: Path | None, claims: Path | None, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """From a YAML file, a profile and flags to one valid Config: flag over file, file over default.
 
-The paper's items are one YAML file each in configs/.
+The paper's items are one YAML file each in configs/, our own questions in configs/beyond/.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +19,27 @@ from mcf_cli.yamlfile import Place, PlacedDict, PlacedList, describe, parse_yaml
 FOLDERS = {"paper": Path("results"), "quick": Path("results/quick"), "smoke": Path("results/demo")}
 SCRATCH = Path("results/scratch")  # where every other command does
 CLAIMS = "claims.yaml"  # what the report asks of the items; lies beside their configs
+BEYOND = "beyond"  # the folder of our own items, below the configs and below each results folder
 
 
-def results_folder(profile: str) -> Path:
-    """Where the items of a profile go."""
-    return FOLDERS.get(profile, FOLDERS["paper"])
+def results_folder(profile: str, beyond: bool = False) -> Path:
+    """Where the paper's items of a profile go, or those beyond the paper."""
+    folder = FOLDERS.get(profile, FOLDERS["paper"])
+    return folder / BEYOND if beyond else folder
 
 
-def claims_file() -> Path:
-    """The paper's claims, which come with the configs."""
-    return configs_folder() / CLAIMS
+def claims_file(beyond: bool = False) -> Path:
+    """The paper's claims, or ours beyond it; they come with the configs."""
+    return _of_kind(configs_folder(), beyond) / CLAIMS
+
+
+def shipped_items(beyond: bool = False) -> set[str]:
+    """The names of the paper's items, or of those beyond it, that came with this code."""
+    return {path.stem for path in item_files(_of_kind(configs_folder(), beyond))}
+
+
+def _of_kind(folder: Path, beyond: bool) -> Path:
+    return folder / BEYOND if beyond else folder
 
 
 def configs_folder(given: Path | None = None) -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
 from mcf_cli.reporting import algebra
@@ -96,12 +96,13 @@ class DataGroup(ClaimPart):
 
 
 class Claim(ClaimPart):
-    """One checkable sentence of the paper."""
+    """One checkable sentence: of the paper, or an expectation of ours, written before its run."""
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
     place: str
-    quote: str
-    paper: str  # the paper's number, or its statement in a few words
+    # Ours are a `question` and what we `expected`, in the places of the paper's sentence and number.
+    quote: str = Field(validation_alias=AliasChoices("quote", "question"))
+    paper: str = Field(validation_alias=AliasChoices("paper", "expected"))  # a number, or a few words
     items: list[str] = Field([])  # none where the answer is computed on the spot
     data: list[str] = Field([])
     check: dict[str, Any] = Field(min_length=1, max_length=1)
@@ -130,6 +131,7 @@ class Claim(ClaimPart):
 class Claims(ClaimPart):
     """The claims file."""
 
+    ours: bool = False  # expectations beyond the paper, which have a page of their own
     data: dict[str, DataGroup]
     weak_baselines: list[str] = Field([])  # items whose plain models use the authors' own l2 convention
     claims: list[Claim]
@@ -273,7 +275,7 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
     data = _kind(rows)
     if data == BUILT_IN:
         return Judgement(
-            claim, NOT_RUN, "only built-in data was run, which says nothing about the paper's", **told
+            claim, NOT_RUN, f"only built-in data was run, which says nothing about {_whose(claims)}", **told
         )
     # Reasons were written about the full run: beside other numbers they would be wrong.
     full = data in OF_FULL_RUN and all(item.profile == "paper" for item in found)
@@ -283,6 +285,10 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
         "also": tuple(_others(readings, finding)),
     }
     return _judged(claim, finding, data, told)
+
+
+def _whose(claims: Claims) -> str:
+    return "real data" if claims.ours else "the paper's"
 
 
 def _judged(claim: Claim, finding: Finding, data: str, told: Mapping[str, Any]) -> Judgement:
@@ -430,9 +436,9 @@ def _number(value: float | None) -> str:
     return "" if value is None or not isfinite(value) else f"{value:.6g}"
 
 
-def claims_markdown(judgements: Iterable[Judgement]) -> str:
+def claims_markdown(judgements: Iterable[Judgement], ours: bool = False) -> str:
     """claims.md: a line for every claim, the measured answer without its details."""
-    head = "| claim | the paper | here (95% interval) | judged on | verdict |"
+    head = f"| claim | {'expected' if ours else 'the paper'} | here (95% interval) | judged on | verdict |"
     lines = [head, "| --- | --- | --- | --- | --- |"]
     for j in judgements:
         here = j.measured.partition("; ")[0] + (f" ({j.short})" if j.short else "")

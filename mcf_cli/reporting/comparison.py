@@ -181,7 +181,7 @@ def method_words(table: pd.DataFrame) -> str:
     if line["corruption"] not in ("none", "fdrop"):
         words[0] += f" ({line['multiclass']})" if line.get("multiclass") else ""
         words.append(CORRUPTIONS.get(line["corruption"], line["corruption"]))
-    if line.get("surrogate") in ("quadratic", "variational"):
+    if line.get("surrogate", "jensen") in set(SURROGATE_NAMES) - {"jensen"}:
         words.append(SURROGATE_NAMES[line["surrogate"]])
     return ", ".join(words)
 

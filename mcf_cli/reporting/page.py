@@ -21,6 +21,10 @@ PURPOSE = (
     "train a linear model for that, on its expected loss when features are corrupted at random, at about the cost of "
     "a plain one."
 )
+OPEN_QUESTIONS = (
+    "These are questions that the paper leaves open. What we expected was written down before the run; the verdicts "
+    "say whether it came out so. None of them counts for or against the paper."
+)
 HEADLINE = "fig9"  # the item whose figure stands at the top, and whose claim is told first
 HEADLINE_CLAIM = "deletion-logistic"
 UNIT_TITLES = {"%": "per cent", "points": "percentage points", "times": "times the cost of a plain gradient"}
@@ -53,7 +57,7 @@ def page_facts(
     return {
         "claims": entries,
         "notes": notes,
-        "answer": answer(judgements) if judgements else (),
+        "answer": answer(judgements, claims.ours) if judgements else (),
         "choices": {
             "items": list(dict.fromkeys(name for j in judgements for name in j.claim.items)),
             "data": list(dict.fromkeys(name for entry in entries for name in entry.data)),
@@ -85,10 +89,10 @@ def headline_chart(result: Result) -> charts.Chart | None:
     return charts.item_chart(rows[(ours | rivals) & (rows["penalty"] != "l1")])
 
 
-def answer(judgements: Sequence[Judgement]) -> tuple[str, ...]:
+def answer(judgements: Sequence[Judgement], ours: bool = False) -> tuple[str, ...]:
     """What a reader should know after a minute, written from the numbers."""
     judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN]
-    sentences = [PURPOSE]
+    sentences = [OPEN_QUESTIONS if ours else PURPOSE]
     first = next((j for j in judged if j.claim.id == HEADLINE_CLAIM), None)
     if first is not None:
         sentences.append(
@@ -96,7 +100,8 @@ def answer(judgements: Sequence[Judgement]) -> tuple[str, ...]:
             f"the plain logistic model. The paper says {first.claim.paper}."
         )
     by_word = {word: [j for j in judged if j.verdict == word] for word in verdicts.VERDICTS}
-    sentences.append(_count_sentence(by_word, len(judgements)))
+    subject = "expectations of ours" if ours else "checkable statements of the paper"
+    sentences.append(_count_sentence(by_word, len(judgements), subject))
     if by_word[verdicts.DIFFERS]:
         places = list(dict.fromkeys(j.claim.place for j in by_word[verdicts.DIFFERS]))
         shown = ", ".join(places[:6]) + (f" and {len(places) - 6} more places" if len(places) > 6 else "")
@@ -111,9 +116,9 @@ def answer(judgements: Sequence[Judgement]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _count_sentence(by_word: Mapping[str, Sequence[Judgement]], total: int) -> str:
+def _count_sentence(by_word: Mapping[str, Sequence[Judgement]], total: int, subject: str) -> str:
     counts = {word: len(found) for word, found in by_word.items()}
-    words = f"Of {total} checkable statements of the paper, {counts[verdicts.HOLDS]} hold"
+    words = f"Of {total} {subject}, {counts[verdicts.HOLDS]} hold"
     words += (
         f", {counts[verdicts.STRONGER]} turn out stronger than stated" if counts[verdicts.STRONGER] else ""
     )

@@ -20,7 +20,7 @@ import jinja2
 import pandas as pd
 import yaml
 
-from mcf_cli.experiments.load import claims_file, configs_folder, item_files
+from mcf_cli.experiments.load import claims_file, shipped_items
 from mcf_cli.experiments.run import spoken_time
 from mcf_cli.files import write_text
 from mcf_cli.progress import plain
@@ -92,10 +92,16 @@ class Section:
 
 
 def claims_on(results: Mapping[str, Result]) -> Path | None:
-    """The paper's claims where a result is of the paper, on its data or a substitute; else nothing is judged."""
-    of_paper = {path.stem for path in item_files(configs_folder())}
-    sources = {s for name in set(results) & of_paper for s in results[name].rows["data_source"].dropna()}
-    return claims_file() if sources & {"real", "substitute"} else None
+    """The claims that a folder's results can answer, on real data or a substitute; else nothing is judged.
+
+    The paper's claims where a result is of the paper, else ours where one is beyond it: one page never judges both.
+    """
+    for beyond in (False, True):
+        names = set(results) & shipped_items(beyond)
+        sources = {s for name in names for s in results[name].rows["data_source"].dropna()}
+        if sources & {"real", "substitute"}:
+            return claims_file(beyond)
+    return None
 
 
 def write_report(
@@ -117,6 +123,7 @@ def write_report(
         "sections": sections,
         "tally": judging.tally(judgements),
         "total": len(judgements),
+        "ours": claims.ours,
         "words": verdicts.VERDICTS,
         "totals": {word: sum(j.verdict == word for j in judgements) for word in verdicts.VERDICTS},
         "built_in": any(_on_built_in(result) for result in results.values()),
@@ -128,16 +135,16 @@ def write_report(
         html=results_folder / "report.html",
         claims=results_folder / "claims.csv" if claims_path else None,
         table=results_folder / "claims.md" if claims_path else None,
-        article=results_folder / "article.md" if claims_path else None,
-        answer=_answer(judgements),
+        article=results_folder / "article.md" if claims_path and not claims.ours else None,
+        answer=_answer(judgements, claims.ours),
     )
     if report.claims and report.table:
         write_text(report.claims, judging.claims_csv(judgements))
-        write_text(report.table, judging.claims_markdown(judgements))
+        write_text(report.table, judging.claims_markdown(judgements, claims.ours))
     write_text(report.markdown, _markdown().get_template("report.md.j2").render(facts))
     facts |= page_facts(claims, results, judgements)
     facts |= {
-        "title": _title(judgements, results),
+        "title": _title(judgements, results, claims.ours),
         "headline": next((s for s in sections if s.name == HEADLINE and s.run), None) if judgements else None,
         "full_report": FULL_REPORT,
         "forest_uri": _forest(results_folder, facts["numbers"]),
@@ -158,7 +165,9 @@ def _on_built_in(result: Result) -> bool:
     return bool((result.rows["data_source"] == "builtin").any())
 
 
-def _title(judgements: list[Judgement], results: Mapping[str, Result]) -> str:
+def _title(judgements: list[Judgement], results: Mapping[str, Result], ours: bool) -> str:
+    if ours:
+        return "Beyond the paper: what we expected, and what came out"
     if judgements:
         return "Does “Marginalizing Corrupted Features” hold?"
     return "mcf on built-in data" if all(map(_on_built_in, results.values())) else "Results"
@@ -175,16 +184,16 @@ def _forest(folder: Path, numbers: list[dict[str, Any]]) -> str:
     return _figure_uri(folder / "forest.svg")
 
 
-def _answer(judgements: list[Judgement]) -> tuple[str, ...]:
+def _answer(judgements: list[Judgement], ours: bool = False) -> tuple[str, ...]:
     """How many claims hold, on what data, and item by item."""
     judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN and (j.claim.items or j.of_the_paper)]
     if not any(j.claim.items for j in judged):
         return ()
-    lines = []
+    lines, whose = [], "our expectations" if ours else "the paper's claims"
     for data, counts in judging.tally(judged).items():
         words = f"On {data}" if data != judging.NONE_NEEDED else "Without data"
         words += " (which says nothing about the paper's)" if data == judging.BUILT_IN else ""
-        lines.append(f"{words}: {_counted(counts)}.")
+        lines.append(f"{words}: {_counted(counts, whose)}.")
     items = dict.fromkeys(j.claim.home for j in judged)
     good = (verdicts.HOLDS, verdicts.STRONGER)
     shares = {name: [j.verdict in good for j in judged if j.claim.home == name] for name in items}
@@ -192,10 +201,10 @@ def _answer(judgements: list[Judgement]) -> tuple[str, ...]:
     return (*lines, f"What holds or is stronger, item by item: {listed}.")
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _counted(counts: Mapping[str, int], claims: str) -> str:
     """``3 of the paper's claims hold, 1 is stronger than stated, 2 differ, 4 are undecided``."""
     words = {
-        verdicts.HOLDS: "of the paper's claims {hold}",
+        verdicts.HOLDS: f"of {claims} {{hold}}",
         verdicts.STRONGER: "{be} stronger than stated",
         verdicts.DIFFERS: "{differ}",
         verdicts.UNDECIDED: "{be} undecided",

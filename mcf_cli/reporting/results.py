@@ -20,7 +20,7 @@ import pandas as pd
 import yaml
 
 from mcf_cli.errors import McfError, nearest
-from mcf_cli.experiments.load import FOLDERS, SCRATCH, configs_folder, item_files
+from mcf_cli.experiments.load import BEYOND, FOLDERS, SCRATCH, shipped_items
 from mcf_cli.experiments.rows import ROW_COLUMNS, Evidence, Row, cell_text, rows_csv
 from mcf_cli.experiments.run import (
     DIGIT,
@@ -187,25 +187,24 @@ class Result:
 
 
 def rerun_command(items: list[str], profile: str = "paper") -> str:
-    """The command that runs items of configs/."""
-    return f"mcf reproduce {' '.join(items)}" + ("" if profile == "paper" else f" --profile {profile}")
+    """The command that runs items of configs/ or of configs/beyond/."""
+    beyond = "--beyond " if set(items) & shipped_items(beyond=True) else ""
+    suffix = "" if profile == "paper" else f" --profile {profile}"
+    return f"mcf reproduce {beyond}{' '.join(items)}{suffix}"
 
 
 def rerun_found(found: list[Result]) -> str:
     """The command that runs the items again; what has no file in configs/ has one beside its rows."""
     names = [item.name for item in found]
-    if set(names) <= _in_configs():
+    of_paper, beyond = shipped_items(), shipped_items(beyond=True)
+    if set(names) <= of_paper or set(names) <= beyond:
         return rerun_command(names, found[0].profile)
     return " && ".join(
         rerun_command([item.name], item.profile)
-        if item.name in _in_configs()
+        if item.name in of_paper | beyond
         else f"mcf reproduce --config {item.folder / 'config.yaml'} --out {item.folder.parent}"
         for item in found
     )
-
-
-def _in_configs() -> set[str]:
-    return {path.stem for path in item_files(configs_folder())}
 
 
 @contextlib.contextmanager
@@ -247,7 +246,7 @@ def read_results(folder: Path, known: Mapping[str, Result] | None = None) -> dic
 
 
 def _folders(out: Path | None) -> list[Path]:
-    return [out] if out else [*FOLDERS.values(), SCRATCH]
+    return [out] if out else [*FOLDERS.values(), SCRATCH, *(f / BEYOND for f in FOLDERS.values())]
 
 
 def latest_folder() -> Path:
