@@ -46,6 +46,22 @@ def test_without_the_test_files_the_svmlight_form_is_taken(shared_home):
     assert load("amazon-dvd", form="auto").sha256 == load("amazon-dvd", form="svmlight").sha256
 
 
+def test_a_source_gives_its_training_reviews_and_the_targets_test_reviews(shared_home):
+    shifted = load("amazon-dvd", form="svmlight", source="books")
+    books, dvd = load("amazon-books", form="svmlight"), load("amazon-dvd", form="svmlight")
+    train, test = shifted.splits["shift"]
+    for rows, whole, part in ((train, books, 0), (test, dvd, 1)):
+        own = whole.splits["predefined"][part]
+        assert abs(shifted.X[rows] - whole.X[own]).nnz == 0
+        assert np.array_equal(shifted.y[rows], whole.y[own])
+    assert shifted.name == "amazon-books-to-dvd"
+    assert shifted.sha256 != load("amazon-books", form="svmlight", source="dvd").sha256
+    with pytest.raises(McfError, match="the domain itself"):
+        load("amazon-dvd", form="svmlight", source="dvd")
+    with pytest.raises(McfError, match="form: svmlight"):
+        load("amazon-dvd", form="labelled", source="books")
+
+
 @pytest.mark.parametrize("packed", [True, False])
 def test_processed_acl_gives_training_then_test_reviews(tmp_path, empty_home, packed):
     if packed:

@@ -6,9 +6,10 @@ The raw reviews are another release of the same collection, with another divisio
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,11 +51,17 @@ REVIEW_KINDS = (
 LABEL = "#label#"
 NOTES = {"svmlight": ("5,000-term form",), "labelled": ("labelled reviews only, no test set",)}
 Bag = dict[str, int]
+Domain = Literal["books", "dvd", "electronics", "kitchen"]
 
 
-def load_amazon(here: Here, name: str, terms: CountOption = 20_000) -> Dataset:
-    """The domain that `name` ends with; `terms`, the size of the vocabulary, is fixed in svmlight."""
+def load_amazon(here: Here, name: str, terms: CountOption = 20_000, source: Domain | None = None) -> Dataset:
+    """The domain that `name` ends with; `terms`, the size of the vocabulary, is fixed in svmlight.
+
+    With `source`, another domain, its training reviews take the place of the domain's own.
+    """
     domain = name.removeprefix("amazon-")
+    if source is not None:
+        return _shifted(here, source, domain)
     key = fingerprint(name, here.form.name, here.sha256, terms, VERSIONS[here.form.name])
     counted = cached_documents(name, key, lambda: count_amazon(here, domain, terms))
     return Dataset(
@@ -69,6 +76,30 @@ def load_amazon(here: Here, name: str, terms: CountOption = 20_000) -> Dataset:
         splits=_splits(np.array(counted.parts)),
         groups=identical_rows(counted.counts),
         notes=NOTES.get(here.form.name, ()),
+    )
+
+
+def _shifted(here: Here, source: str, target: str) -> Dataset:
+    """The training reviews of one domain and the test reviews of another."""
+    if here.form.name != "svmlight":
+        raise McfError(
+            "source: only the columns of the svmlight form mean the same in every domain: add form: svmlight"
+        )
+    if source == target:
+        raise McfError(f"source is {source}, the domain itself: leave it out, or name another domain")
+    ours, theirs = (load_amazon(here, f"amazon-{domain}") for domain in (source, target))
+    train, test = ours.splits["predefined"][0], theirs.splits["predefined"][1]
+    X = sp.csr_matrix(sp.vstack([ours.X[train], theirs.X[test]]))
+    rows = np.arange(X.shape[0])
+    return replace(
+        theirs,
+        name=f"amazon-{source}-to-{target}",
+        X=X,
+        y=np.concatenate([ours.y[train], theirs.y[test]]),
+        sha256=fingerprint("shift", ours.sha256, theirs.sha256),
+        description=f"Amazon reviews: training reviews of {source}, test reviews of {target}, positive or negative",
+        splits={"shift": (rows[: len(train)], rows[len(train) :])},
+        groups=identical_rows(X),
     )
 
 
