@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
-
-from markupsafe import Markup
 
 from mcf_cli.reporting import charts, verdicts
 from mcf_cli.reporting.claims import COMPUTED, Claims, Judgement
@@ -65,19 +62,18 @@ def page_facts(
         },
         "numbers": numbers,
         "charts": drawn,
-        "charts_json": Markup(json.dumps(drawn, separators=(",", ":")).replace("<", "\\u003c")),
         "library": chart_library(),
     }
 
 
-def chart_library() -> Markup:
+def chart_library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; nothing where the package that carries them is not installed."""
     try:
         import vl_convert
     except ImportError:
-        return Markup("")
+        return ""
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return Markup(script.replace("</script", "<\\/script"))
+    return script.replace("</script", "<\\/script")
 
 
 def headline_chart(result: Result) -> charts.Chart | None:

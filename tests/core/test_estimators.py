@@ -50,7 +50,18 @@ CHECKED += [
 # Poisson, bit-swap and multinomial corruption are for counts, bits and one-hot codes; these checks feed real numbers.
 
 
-@parametrize_with_checks(CHECKED)
+def explained(estimator):
+    """The checks ask for weights that agree to 1e-7. The variational bound with one lambda for all examples is not convex
+    in the weights and its minimum is flat: fits to rows in another order end up to 4e-7 apart, at any `tol`."""
+    if not getattr(estimator, "shared_lambda", False):
+        return {}
+    checks = ("dense", "sparse")
+    return {
+        f"check_sample_weight_equivalence_on_{kind}_data": "agrees to 4e-7, not to 1e-7" for kind in checks
+    }
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=explained)
 def test_scikit_learn_compliance(estimator, check):
     check(estimator)
 
