@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+import pandas as pd
+
 from mcf_cli.reporting import charts, verdicts
 from mcf_cli.reporting.claims import COMPUTED, Claims, Judgement
+from mcf_cli.reporting.comparison import is_plain, plain_rows
 from mcf_cli.reporting.results import Result
 from mcf_cli.reporting.series import dataset_label, datasets_in
 from mcf_cli.reporting.verdicts import spoken_interval
@@ -54,7 +57,7 @@ def page_facts(
     return {
         "claims": entries,
         "notes": notes,
-        "answer": answer(judgements, claims.ours) if judgements else (),
+        "answer": answer(judgements, claims.ours) if judgements else measured_answer(results),
         "choices": {
             "items": list(dict.fromkeys(name for j in judgements for name in j.claim.items)),
             "data": list(dict.fromkeys(name for entry in entries for name in entry.data)),
@@ -110,6 +113,44 @@ def answer(judgements: Sequence[Judgement], ours: bool = False) -> tuple[str, ..
     sure += f" {aside} rest wholly or in part on data that only stands in for the paper's." if aside else ""
     sentences.append(sure)
     return tuple(sentences)
+
+
+MOST_SENTENCES = 3
+HALF = 0.5  # the deletion level that is told of a run over many
+
+
+def measured_answer(results: Mapping[str, Result]) -> tuple[str, ...]:
+    """Without claims: of up to three items the marginalised model that validation chooses, beside the plain one.
+
+    On built-in data that shows what the method is for; it says nothing about the paper.
+    """
+    lines = [line for result in results.values() if (line := _beside_plain(result))]
+    return tuple(lines[:MOST_SENTENCES])
+
+
+def _beside_plain(result: Result) -> str:
+    frame = result.finished
+    if frame["deletion"].nunique() > 1:
+        levels = frame["deletion"].dropna()
+        frame = frame[frame["deletion"] == levels.iloc[(levels - HALF).abs().argmin()]]
+    errors, choice = (frame[frame["metric"] == name] for name in ("test_error", "validation_error"))
+    choice = choice[~is_plain(choice) & ~choice["corruption"].isin(["fdrop", "none"])]
+    plain = plain_rows(errors)
+    choice = choice[choice["dataset"].isin(plain["dataset"]) & choice["loss"].isin(plain["loss"])]
+    if choice.empty:
+        return ""
+    best = choice.loc[choice["value"].idxmin()]
+    keys = ["dataset", "method", "repeat", "fold", "q", "train_size", "copies"]
+    ours = errors[(errors[keys].fillna(-1) == best[keys].fillna(-1)).all(axis=1)]
+    theirs = plain[(plain["dataset"] == best["dataset"]) & (plain["loss"] == best["loss"])]
+    if pd.notna(best["train_size"]):
+        theirs = theirs[theirs["train_size"] == best["train_size"]]
+    if ours.empty or theirs.empty:
+        return ""
+    level = f", {best['deletion']:.0%} deleted" if pd.notna(best["deletion"]) else ""
+    name = dataset_label(str(best["dataset"]), str(best["data_source"]))
+    means = f"{best['method']} {ours['value'].mean():.1%}, plain {theirs['value'].mean():.1%}"
+    return f"{name}{level}, test error: {means} ({result.name})."
 
 
 def _count_sentence(by_word: Mapping[str, Sequence[Judgement]], total: int, subject: str) -> str:

@@ -28,7 +28,7 @@ from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting import tables, verdicts
 from mcf_cli.reporting.captions import WEAK_SUBJECT, caption
 from mcf_cli.reporting.claims import Claims, Judgement
-from mcf_cli.reporting.page import HEADLINE, page_facts
+from mcf_cli.reporting.page import HEADLINE, measured_answer, page_facts
 from mcf_cli.reporting.results import Result, read_results, rerun_command
 from mcf_cli.reporting.series import SOURCE_MARKS, dataset_label
 
@@ -136,7 +136,7 @@ def write_report(
         claims=results_folder / "claims.csv" if claims_path else None,
         table=results_folder / "claims.md" if claims_path else None,
         article=results_folder / "article.md" if claims_path and not claims.ours else None,
-        answer=_answer(judgements, claims.ours),
+        answer=_answer(judgements, claims.ours) if judgements else measured_answer(results),
     )
     if report.claims and report.table:
         write_text(report.claims, judging.claims_csv(judgements))

@@ -257,4 +257,16 @@ def test_the_answer_is_there_in_a_few_lines(results):
     answer = write_report(results, FILE).answer
     assert 2 <= len(answer) <= 6  # a line for each kind of data, and one item by item
     assert any("of the paper's claims hold" in line for line in answer)
-    assert write_report(results, None).answer == ()
+
+
+def test_without_claims_the_answer_is_the_chosen_model_beside_the_plain_one(tmp_path):
+    for name, rows in {
+        "sweep": made_up_rows.q_sweep(datasets=("amazon-books",)),
+        "nightmare": made_up_rows.nightmare(),
+    }.items():
+        validated = pd.concat([rows, rows.assign(metric="validation_error")])
+        made_up_results.write_item(tmp_path, name, validated)
+    report = write_report(tmp_path, None)
+    assert all("test error: " in line and ", plain " in line for line in report.answer)
+    assert len(report.answer) == 2 and "50% deleted" in report.answer[0]
+    assert report.answer[1] in Page(report.html.read_text()).text
