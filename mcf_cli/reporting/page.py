@@ -69,6 +69,13 @@ def page_facts(
     }
 
 
+class Script(str):
+    """A script of a package that we depend on, which no user has a hand in: written as it is."""
+
+    def __html__(self) -> str:
+        return self
+
+
 def chart_library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; nothing where the package that carries them is not installed."""
     try:
@@ -76,7 +83,7 @@ def chart_library() -> str:
     except ImportError:
         return ""
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return script.replace("</script", "<\\/script")
+    return Script(script.replace("</script", "<\\/script"))
 
 
 def headline_chart(result: Result) -> charts.Chart | None:
