@@ -209,7 +209,7 @@ class _Chooses:
 class MCFClassifierCV(_Chooses, MCFClassifier):
     """An `MCFClassifier` that chooses the family of corruption, its level and l2 by validation.
 
-    The candidates and folds are those of a `GridSearchCV`, at less cost. Its choice can differ where candidates score
+    The candidates and folds are those of a `GridSearchCV`. Its choice can differ where candidates score
     within a few rows of each other, because fits then end in other places. The rows are checked and coded once,
     and the fits of a fold run along l2, each from the one before. A first look fits all
     candidates to a `tol` of 1e-2; those within a standard error and 2% of the best are then fitted to `tol` and
