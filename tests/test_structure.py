@@ -44,10 +44,10 @@ def public_names(path: Path) -> Iterator[str]:
 
 
 def test_there_are_few_modules():
-    assert len(MODULES) <= 134  # 105 when the house was built; each capability since has a room of its own
+    assert len(MODULES) <= 137  # 105 when the house was built; each capability since has a room of its own
 
 
-@pytest.mark.parametrize(("folder", "most"), [("experiments", 12), ("cli", 9)])
+@pytest.mark.parametrize(("folder", "most"), [("experiments", 14), ("cli", 9)])
 def test_a_folder_is_read_in_one_go(folder, most):
     files = [path.name for path in (ROOT / folder).rglob("*.py") if path.name != "__init__.py"]
     assert len(files) <= most, files

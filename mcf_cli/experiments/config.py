@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from mcf_cli.experiments.protocols import Bounds, Evaluation, TrainTest
 from mcf_cli.yamlfile import (
     OBSERVED,
     Count,
     Counts,
     Number,
-    Numbers,
-    Probabilities,
     Rates,
-    Sizes,
     Strengths,
     Strict,
     impossible,
@@ -25,7 +23,7 @@ from mcf_cli.yamlfile import (
     words,
 )
 
-LossName = Literal["quadratic", "exponential", "logistic", "hinge"]
+LossName = Literal["quadratic", "exponential", "logistic", "hinge", "boosting"]
 Surrogate = Literal["jensen", "variational", "quadratic", "gaussian", "exact"]
 Multiclass = Literal["pairwise", "shared"]
 Penalty = Literal["l2", "l1"]
@@ -40,6 +38,19 @@ CorruptionName = Literal[
     "multinomial",
     "thinning",
     "fdrop",
+]
+Aid = Literal[
+    "none",
+    "mean",
+    "conditional",
+    "reduced",
+    "known-rates",
+    "estimated-rates",
+    "unlabelled",
+    "target-rates",
+    "presence",
+    "autoencoder",
+    "autoencoder-test",
 ]
 TaskName = Literal["classification", "regression"]
 Profile = Literal["smoke", "quick", "paper"]
@@ -60,9 +71,24 @@ LEVEL_OF = {
 LEVELS = ("q", "sigma", "scale", "budget")
 DELETING = ("blankout", "dropout")  # the corruptions whose q is a rate of deletion
 BIASED = ("dropout", "bitswap", "multinomial", "thinning")
+AIDED = ("quadratic", "exponential", "logistic")
 NO_COST = {  # what the cost protocol cannot measure
     "none": "is the plain model that cost compares with; name a corruption",
     "multinomial": "corrupts whole blocks, and cost sums feature by feature",
+}
+# What a method may be given besides the labelled training rows: the protocol that has it, the losses and the
+# corruptions that can use it. No word of losses or corruptions: all but hinge and boosting, and all.
+AIDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "mean": ("nightmare", (), ()),
+    "conditional": ("nightmare", (), ()),
+    "reduced": ("nightmare", ("quadratic",), ()),
+    "known-rates": ("label-noise", ("logistic",), ()),
+    "estimated-rates": ("label-noise", ("logistic",), ()),
+    "unlabelled": ("learning-curve", ("logistic",), DELETING),
+    "target-rates": ("split", (), DELETING),
+    "presence": ("split", (), ()),
+    "autoencoder": ("split", (), ("none",)),
+    "autoencoder-test": ("split", (), ("none",)),
 }
 DEFAULT_L2 = [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
 if TYPE_CHECKING:  # what a field holds once it is valid, however it was written
@@ -71,6 +97,7 @@ if TYPE_CHECKING:  # what a field holds once it is valid, however it was written
     Surrogates = list[Surrogate]
     MulticlassForms = list[Multiclass]
     Penalties = list[Penalty]
+    Aids = list[Aid]
 else:
     Losses = words(LossName)
     Corruptions = Annotated[
@@ -79,6 +106,7 @@ else:
     Surrogates = words(Surrogate)
     MulticlassForms = words(Multiclass)
     Penalties = words(Penalty)
+    Aids = words(Aid)
 
 
 class Levels(Strict):
@@ -100,6 +128,9 @@ class GridEntry(Levels):
     penalty: Penalties = Field(["l2"])
     l2: Strengths | None = Field(
         None, description="what l2 is chosen from here, instead of the values in `select`"
+    )
+    aid: Aids | None = Field(
+        None, description="what the method is given besides labelled rows; docs/beyond.md explains the words"
     )
     clip: Annotated[Number, Field(gt=0)] | None = None
     only_on: list[str] | None = None  # the data sets that these methods are for; all of them by default
@@ -129,6 +160,8 @@ class GridEntry(Levels):
                     )
 
     def _check_pair(self, loss: str, corruption: str) -> None:
+        if loss == "boosting" and (corruption not in ("none", "dropout") or self.l2 != [0.0]):
+            raise impossible("boosting goes with corruption none or dropout, and with `l2: 0`", "corruption")
         if (corruption == "fdrop") and loss != "hinge":
             raise impossible(f"fdrop is defined for the hinge loss, not for {loss}", "corruption")
         if loss == "hinge" and corruption not in ("none", "fdrop"):
@@ -167,80 +200,12 @@ class Select(Levels):
         return {**ways.get(self.by, {}), **({"repeats": self.repeats} if self.repeats > 1 else {})}
 
 
-class RowLimits(Strict):
-    """At most so many training and test rows, drawn by seed: how a profile makes a set smaller."""
+class Autoencoder(Strict):
+    """The marginalised autoencoder of `aid: autoencoder`: what it deletes and what it reconstructs."""
 
-    train: Count | None = None
-    test: Count | None = None
-
-
-class TrainTest(RowLimits):
-    """Train and test once: the data set's own split where it has one, else a random one."""
-
-    protocol: Literal["split"] = "split"
-    split: str | None = Field(None, description="a named split of the data set, or `random`")
-    train_fraction: Annotated[Number, Field(gt=0, lt=1)] = 0.75
-
-
-class CrossValidation(RowLimits):
-    """Every row is tested once per repeat (Figure 8)."""
-
-    protocol: Literal["cv"]
-    folds: Annotated[int, Field(ge=2, le=100)] = 10
-
-
-class LearningCurve(TrainTest):
-    """The same test set, training sets of growing size; ``repeats`` random subsets of each (Figure 5)."""
-
-    protocol: Literal["learning-curve"]  # type: ignore[assignment]  # a split of another protocol
-    sizes: Sizes
-
-
-class Nightmare(TrainTest):
-    """Features deleted at test time; all is chosen on validation rows with the same deletion (Figure 9)."""
-
-    protocol: Literal["nightmare"]  # type: ignore[assignment]  # a split of another protocol
-    deletion: Probabilities = Field([round(0.1 * i, 12) for i in range(10)])
-    validation: Annotated[Number, Field(gt=0, lt=1)] = Field(0.1, description="share of the training rows")
-    refit: bool = Field(
-        False, description="fit the chosen models again on training and validation rows together"
-    )
-
-
-class ExplicitCopies(TrainTest):
-    """Copies corrupted by sampling against the marginalised limit (Figure 6)."""
-
-    protocol: Literal["explicit"]  # type: ignore[assignment]  # a split of another protocol
-    copies: Sizes = Field([1, 2, 4, 8, 16, 32])
-    marginalised: bool = Field(True, description="also run MCF, the limit of infinitely many copies")
-
-
-class Bounds(Strict):
-    """Bounds on the expected logistic loss of one blanked-out feature (Figure 1); uses no data."""
-
-    protocol: Literal["bounds"]
-    q: Probabilities = Field([0.5])
-    lambdas: Probabilities = Field([0.0, 0.1, 0.25, 0.5, 0.75])
-    margins: Numbers = Field([round(-5 + 0.1 * i, 12) for i in range(101)])
-
-
-class Cost(RowLimits):
-    """Seconds for one loss and gradient against the plain model's, coded and term by term."""
-
-    protocol: Literal["cost"]
-    evaluations: Count = 10
-
-
-class Loo(RowLimits):
-    """Leave-one-out of the quadratic loss: the paper's formula, the exact one and refitting N times."""
-
-    protocol: Literal["loo"]
-
-
-Evaluation = Annotated[
-    TrainTest | CrossValidation | LearningCurve | Nightmare | ExplicitCopies | Bounds | Cost | Loo,
-    Field(discriminator="protocol"),
-]
+    q: Annotated[Number, Field(gt=0, lt=1)] = 0.5
+    layers: Annotated[int, BeforeValidator(no_bool), Field(ge=1, le=20)] = 5
+    frequent: Count = 1000
 
 
 class Prepare(Strict):
@@ -315,6 +280,7 @@ class Config(Strict):
     evaluation: Evaluation = TrainTest()
     fit: Fit = Fit()
     prepare: Prepare | None = None
+    autoencoder: Autoencoder | None = Field(None, description="needed by `aid: autoencoder`")
     final: Literal["train", "all"] | None = Field(
         None, description="the rows that the model of `mcf train` is fitted to in the end; default: train"
     )
@@ -357,6 +323,7 @@ class Config(Strict):
     def check_entry(self, index: int, entry: GridEntry, select: Select) -> None:
         """Refuse methods that the evaluation, or a selection of the item or of a data set, cannot take."""
         self._check_levels(index, entry, select)
+        self._check_aids(index, entry, select)
         protocol = self.evaluation.protocol
         if self.task == "regression":
             self._check_regression(index, entry)
@@ -384,6 +351,32 @@ class Config(Strict):
         for corruption, reason in NO_COST.items():
             if protocol == "cost" and corruption in entry.corruption:
                 raise impossible(f"{corruption} {reason}", "grid", index, "corruption")
+
+    def _check_aids(self, index: int, entry: GridEntry, select: Select) -> None:
+        """Refuse an aid that the protocol does not have or the method cannot use."""
+        protocol = self.evaluation.protocol
+        if "boosting" in entry.loss and protocol != "nightmare":
+            raise impossible("boosting is for the nightmare protocol, as a rival", "grid", index, "loss")
+        for aid in entry.aid or ():
+            if aid == "none":
+                continue
+            needed, losses, corruptions = AIDS[aid]
+            if protocol != needed:
+                raise impossible(f"`{aid}` is for the {needed} protocol", "grid", index, "aid")
+            fit = not {"hinge", "boosting"} & set(entry.loss) and entry.penalty == ["l2"]
+            if not fit or (losses and set(entry.loss) - set(losses)):
+                message = f"`{aid}` is for {', '.join(losses or AIDED)} with an l2 penalty"
+                raise impossible(message, "grid", index, "loss")
+            if corruptions and set(entry.corruption) - set(corruptions):
+                message = f"`{aid}` goes with corruption {' or '.join(corruptions)}"
+                raise impossible(message, "grid", index, "corruption")
+            if aid.endswith("-rates") and needed == "label-noise" and 0.0 in (entry.l2 or select.l2):
+                raise impossible(f"`{aid}` needs l2 above 0: give it `l2` values", "grid", index, "aid")
+            if aid == "unlabelled" and {"jensen", "variational"} & set(entry.surrogate or ["jensen"]):
+                message = "`unlabelled` needs surrogate gaussian, exact or quadratic"
+                raise impossible(message, "grid", index, "surrogate")
+            if aid.startswith("autoencoder") and self.autoencoder is None:
+                raise impossible(f"`{aid}` needs the block `autoencoder`", "grid", index, "aid")
 
     def _check_regression(self, index: int, entry: GridEntry) -> None:
         if set(entry.loss) != {"quadratic"}:

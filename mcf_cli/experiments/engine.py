@@ -57,6 +57,8 @@ def _evaluate(params: dict[str, Any], data: dict[str, Any]) -> list[dict[str, An
     protocols = {
         "cv": evaluate.cross_validation,
         "nightmare": evaluate.nightmare,
+        "label-noise": evaluate.label_noise,
+        "anytime": evaluate.anytime,
         "cost": evaluate.cost,
         "loo": evaluate.leave_one_out_trial,
     }

@@ -10,16 +10,19 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.elementwise import Blankout
+from mcf_cli.core.label_noise import estimated_transitions
 from mcf_cli.core.problem import Solution, codes_of
 from mcf_cli.core.selection import Judge, Learner, Validated, first_best, validate
 from mcf_cli.datasets.dataset import Dataset, by_pieces
 from mcf_cli.datasets.splits import Draw, divide, first, folds, generator, train_test
+from mcf_cli.experiments.aids import aid_of, aided, flipped, met_at_test, reduced
 from mcf_cli.experiments.learners import (
     LearnerMatrix,
     make_corruption,
@@ -40,6 +43,7 @@ class Training:
     X: LearnerMatrix
     y: np.ndarray
     groups: np.ndarray | None
+    transitions: np.ndarray | None = None  # P(seen | true) of its labels, where the choice may know it
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,11 @@ def mistakes(predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (predicted - y) ** 2 if y.dtype.kind == "f" else predicted != y
 
 
+def expected_mistakes(predicted: np.ndarray, y: np.ndarray, transitions: np.ndarray) -> np.ndarray:
+    """What each row adds to the error in wrong labels, so that its mean is the error in right ones: 1 - T^-1[y, k]."""
+    return 1.0 - np.linalg.inv(transitions)[y, predicted]
+
+
 def squared_errors(predicted: np.ndarray, y: np.ndarray) -> dict[str, float | None]:
     """The mean squared error of a regression, and R2, the share of the spread of y that it explains."""
     error, spread = float(np.mean((predicted - y) ** 2)), float(np.var(y))
@@ -112,8 +121,9 @@ def _judge(training: Training) -> Judge:
     """Of some rows: what measures a solution on them."""
 
     def on_rows(rows: np.ndarray) -> Callable[[Solution], float]:
-        X, y = training.X[rows], training.y[rows]
-        return lambda solution: float(np.sum(mistakes(predictions(solution, X, y), y)))
+        X, y, T = training.X[rows], training.y[rows], training.transitions
+        counted = mistakes if T is None else partial(expected_mistakes, transitions=T)
+        return lambda solution: float(np.sum(counted(predictions(solution, X, y), y)))
 
     return on_rows
 
@@ -158,19 +168,72 @@ ResultRow = dict[str, Any]
 
 def split(params: Params, dataset: Dataset) -> list[ResultRow]:
     """Choose l2 on the training rows, fit them all, test (Figures 3 to 7, Table 3)."""
-    draw = draw_of(params)
-    train, test = train_test(dataset, params["evaluation"], draw)
-    train = first(train, params.get("train_size"), draw, "learning curve")
-    params, dataset = prepared(params, dataset, train)
-    training = training_on(dataset, train, make_learner(params, dataset, train))
-    choice = choose_l2(training, params["select"], draw)
-    solution = fit_chosen(training.learner, choice)
+    dataset, test, choice, solution = _fitted(params, dataset)
     rows = metric_rows(choice, solution, dataset.X[test], dataset, test)
     if dataset.task == "regression":
         rows = _of_numbers(
             rows, squared_errors(by_pieces(solution.decision, dataset.X[test]), dataset.y[test])["r2"]
         )
     return rows
+
+
+def _fitted(params: Params, dataset: Dataset) -> tuple[Dataset, np.ndarray, Choice, Solution]:
+    """The data set as the method sees it, its test rows, and the model with the chosen l2."""
+    draw = draw_of(params)
+    everyone, test = train_test(dataset, params["evaluation"], draw)
+    train = first(everyone, params.get("train_size"), draw, "learning curve")
+    params, dataset = prepared(params, dataset, train)
+    params, dataset = aided(params, dataset, train, test)
+    given = {}
+    if aid_of(params) == "unlabelled":
+        given["unlabeled"] = dataset.X[np.setdiff1d(everyone, train)]
+    training = training_on(dataset, train, make_learner(params, dataset, train, **given))
+    choice = choose_l2(training, params["select"], draw)
+    return dataset, test, choice, fit_chosen(training.learner, choice)
+
+
+def label_noise(params: Params, dataset: Dataset) -> list[ResultRow]:
+    """Some training labels are wrong, those of the validation rows too; the test labels are right."""
+    draw, aid = draw_of(params), aid_of(params)
+    train, test = train_test(dataset, params["evaluation"], draw)
+    params, dataset = prepared(params, dataset, train)
+    seen, T = flipped(params, dataset, train, draw)
+    if aid == "estimated-rates":
+        blind = choose_l2(training_on(seen, train, make_learner(params, seen, train)), params["select"], draw)
+        corruption = make_corruption(params["method"], dataset.blocks)
+        T = estimated_transitions(shared_problem(params["method"], seen, train).problem, corruption, blind.l2)
+    given = T if aid else None
+    learner = make_learner(params, seen, train, label_noise=given)
+    training = replace(training_on(seen, train, learner), transitions=given)
+    choice = choose_l2(training, params["select"], draw)
+    rows = metric_rows(choice, fit_chosen(learner, choice), dataset.X[test], dataset, test)
+    taken = {"metric": "rate_of_wrong_labels", "value": float(1 - np.diagonal(T).mean())}
+    return [*rows, *([taken] if aid == "estimated-rates" else [])]
+
+
+def anytime(params: Params, dataset: Dataset) -> list[ResultRow]:
+    """The test error of predictions that read some features only, and how many weights there are and how large."""
+    dataset, test, choice, solution = _fitted(params, dataset)
+    X, size = dataset.X[test], np.linalg.norm(solution.coef, axis=0)
+    results = metric_rows(choice, solution, X, dataset, test)[1:]
+    orders = {
+        "by-weight": np.argsort(-size, kind="stable"),
+        "random-order": draw_of(params).shuffle(np.arange(len(size)), "order of features"),
+    }
+    unseen = replace(choice, validated=None)  # every line would repeat what was chosen from
+    for name, order in orders.items():
+        for count in [*(int(n) for n in params["evaluation"]["features"] if n < len(size)), len(size)]:
+            coef = np.zeros_like(solution.coef)
+            coef[:, order[:count]] = solution.coef[:, order[:count]]
+            row = metric_rows(unseen, replace(solution, coef=coef), X, dataset, test)[0]
+            results.append({**row, "features": count, "aid": name})
+    weights = np.abs(solution.coef[np.abs(solution.coef) > 1e-9 * np.abs(solution.coef).max(initial=1e-300)])
+    values = {
+        "nonzero_weights": float(len(weights)),
+        "effective_weights": float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0,
+        "mean_weight": float(weights.mean()) if len(weights) else 0.0,
+    }
+    return [*results, *({"metric": name, "value": v, "l2": choice.l2} for name, v in values.items())]
 
 
 def cross_validation(params: Params, dataset: Dataset) -> list[ResultRow]:
@@ -200,19 +263,22 @@ def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
     params, dataset = prepared(params, dataset, train)
     kept, held = divide(train, evaluation["validation"], dataset.groups, draw, "validation rows")
     fits = list(make_learner(params, dataset, kept).path(l2s))
-    descending, solutions = [l2 for l2, _ in fits], [solution for _, solution in fits]
-    choices = []
+    descending = [l2 for l2, _ in fits]
+    solutions = [reduced(params, dataset, kept, l2, solution) for l2, solution in fits]
+    choices, damaged = [], met_at_test(params, dataset, kept, delete)
     for level in evaluation["deletion"]:
-        X = delete(dataset.X[held], level, draw, "deleted in validation")
+        X = damaged(dataset.X[held], level, draw, "deleted in validation")
         y = dataset.y[held]
         sums = [float(np.sum(mistakes(predictions(solution, X, y), y))) for solution in solutions]
         choices.append(best_choice(Validated(descending, np.array([sums]), np.array([len(y)]), [])))
-    final = dict(fits)
+    final = dict(zip(descending, solutions, strict=True))
     if evaluation["refit"]:
-        final = dict(make_learner(params, dataset, train).path(sorted({choice.l2 for choice in choices})))
+        path = make_learner(params, dataset, train).path(sorted({choice.l2 for choice in choices}))
+        final = {l2: reduced(params, dataset, train, l2, solution) for l2, solution in path}
+        damaged = met_at_test(params, dataset, train, delete)
     results = []
     for level, choice in zip(evaluation["deletion"], choices, strict=True):
-        X = delete(dataset.X[test], level, draw, "deleted in test")
+        X = damaged(dataset.X[test], level, draw, "deleted in test")
         solution = final[choice.l2]
         rows = metric_rows(choice, solution, X, dataset, test)
         results += [{**row, "deletion": level} for row in rows]
@@ -265,7 +331,8 @@ def metric_rows(
     error: ResultRow = {"metric": "test_error", "value": float(np.mean(wrong)), **common}
     if wrong.dtype == bool:
         error[EVIDENCE] = evidence_of(wrong, test, (dataset.sha256, len(dataset.y)), choice.candidates)
-    others = {"validation_error": choice.error, "objective": float(solution.objective)}
+    objective = None if solution.objective is None else float(solution.objective)  # trees have none
+    others = {"validation_error": choice.error, "objective": objective}
     return [error, *({"metric": name, "value": v, **common} for name, v in others.items() if v is not None)]
 
 

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from mcf_cli.baselines.boosting import Boosting
 from mcf_cli.baselines.explicit import Explicit
 from mcf_cli.baselines.fdrop import Fdrop
 from mcf_cli.baselines.linear import Hinge, Penalised
@@ -139,13 +140,17 @@ def _same_classes(start: Solution | None, problem: Problem) -> bool:
     return ours is theirs or (ours is not None and theirs is not None and np.array_equal(ours, theirs))
 
 
-def make_learner(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Learner:
-    """The learner of a trial on some rows of its data set."""
+def make_learner(params: dict[str, Any], dataset: Dataset, rows: np.ndarray, **given: Any) -> Learner:
+    """The learner of a trial on some rows of its data set.
+
+    ``given`` is what a problem may know besides: ``label_noise`` (P(seen | true)) or ``unlabeled`` (rows).
+    """
     method, fit = params["method"], params["fit"]
-    if method["loss"] == "hinge" or params.get("copies") is not None:
+    if method["loss"] in ("hinge", "boosting") or params.get("copies") is not None:
         return _baseline(params, dataset, rows)
-    columns = seen_features(method, dataset.X[rows])
-    shared = shared_problem(method, dataset, rows, columns)
+    # Rows without labels may hold features that no labelled row has.
+    columns = None if "unlabeled" in given else seen_features(method, dataset.X[rows])
+    shared = shared_problem(method, dataset, rows, columns, **given)
     corruption = make_corruption(method, dataset.blocks)
     learner = L1(shared, fit) if method["penalty"] == "l1" else Marginalised(shared, corruption, fit)
     return learner if columns is None else OnSeenFeatures(learner, columns, dataset.X.shape[1])
@@ -161,7 +166,7 @@ def seen_features(method: dict[str, Any], X: LearnerMatrix) -> np.ndarray | None
 
 
 def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> BaselineLearner:
-    """Hinge, FDROP or explicit copies. FDROP counts passes and not iterations, and keeps its own limits."""
+    """Hinge, FDROP, trees or explicit copies. FDROP counts passes and not iterations, and keeps its own limits."""
     method, fit, n_classes = params["method"], params["fit"], len(dataset.class_names)
     make: Callable[..., Any]
     stream = bit_stream(params["seed"], params["dataset"], params["repeat"], "baseline")
@@ -170,6 +175,8 @@ def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Bas
         make, fit = partial(Fdrop, n_classes=n_classes, seed=seed), {"deletions": method["budget"]}
     elif method["loss"] == "hinge":
         make = partial(Hinge, seed=seed)
+    elif method["loss"] == "boosting":
+        make, fit = partial(Boosting, seed=seed, missing_rate=method.get("q", 0.0)), {}
     else:
         corruption = make_corruption(method, dataset.blocks)
         make = partial(Explicit, corruption=corruption, loss=method["loss"], n_classes=n_classes, seed=seed)
@@ -207,12 +214,19 @@ def _bytes_of(problem: Problem | ChunkedProblem) -> int:
 
 
 def shared_problem(
-    method: dict[str, Any], dataset: Dataset, rows: np.ndarray, columns: np.ndarray | None = None
+    method: dict[str, Any],
+    dataset: Dataset,
+    rows: np.ndarray,
+    columns: np.ndarray | None = None,
+    **given: Any,
 ) -> SharedProblem:
     """The problem of a trial's rows and loss; it depends on neither the corruption's level nor l2."""
     form = {"surrogate": "jensen", "multiclass": "pairwise"}
     form |= {name: method[name] for name in ("loss", "surrogate", "multiclass") if name in method}
-    key = (dataset.sha256, hashlib.sha256(rows.tobytes()).digest(), columns is None, *form.values())
+    # Rows without labels are those of the data set that a curve keeps back, so their number says which.
+    beside = [(n, v.shape[0] if n == "unlabeled" else v.tobytes()) for n, v in given.items() if v is not None]
+    seen = hashlib.sha256(rows.tobytes()).digest()
+    key = (dataset.sha256, seen, columns is None, *form.values(), *beside)
     if key not in _recent:
         while len(_recent) >= RECENT:
             _recent.pop(next(iter(_recent)))
@@ -220,7 +234,7 @@ def shared_problem(
         make: Callable[..., Any] = (
             ChunkedProblem if isinstance(X, RowsOnDisk) else partial(Problem, drop_absent=True)
         )
-        problem = make(X, dataset.y[rows], n_classes=len(dataset.class_names), **form)
+        problem = make(X, dataset.y[rows], n_classes=len(dataset.class_names), **form, **given)
         _recent[key] = SharedProblem(problem)
     return _recent[key]
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from itertools import product
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -19,16 +18,15 @@ from mcf_cli.errors import McfError, RunError, nearest
 from mcf_cli.experiments.config import (
     DELETING,
     LEVEL_OF,
-    Bounds,
     Config,
     DataEntry,
     GridEntry,
     Select,
-    TrainTest,
     without_retired,
 )
 from mcf_cli.experiments.learners import notices_about
 from mcf_cli.experiments.load import LoadedConfig
+from mcf_cli.experiments.protocols import Bounds, TrainTest
 from mcf_cli.experiments.store import PLAN_FORMAT
 from mcf_cli.experiments.trial import (
     IN_CHUNKS,
@@ -37,6 +35,7 @@ from mcf_cli.experiments.trial import (
     Trial,
     data_of,
     facts_of,
+    methods_of,
     needs_memory,
     reference_to,
     too_large,
@@ -44,7 +43,7 @@ from mcf_cli.experiments.trial import (
 from mcf_cli.yamlfile import OBSERVED
 
 # Evaluation keys that a trial holds one value of, and so does not hold as a list.
-SPREAD = {"sizes", "copies", "marginalised", "q", "lambdas"}
+SPREAD = {"sizes", "copies", "marginalised", "q", "lambdas", "flips"}
 MAX_TRIALS = 1_000_000  # a plan of so many takes some 3 GB, its records 8
 NOT_CENTRED = {"poisson": "counts", "thinning": "counts", "bitswap": "bits", "multinomial": "one-hot blocks"}
 
@@ -268,7 +267,12 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
                 notices.append(f"{corruption} is left out on {about.name}: {problem}.")
         if _observes(config, entry) and (problem := _unobservable(entry, about)):
             raise loaded.error(["grid", position, "q"] if entry.q else ["select", "q"], problem)
-        if about.n_classes > 2 and set(entry.surrogate or ()) & set(TWO_CLASS_SURROGATES):
+        if about.n_classes > 2 and getattr(config.evaluation, "tilt", False):
+            raise loaded.error(["evaluation", "tilt"], f"{about.name} has more than two classes")
+        two_class = set(entry.surrogate or ()) & set(TWO_CLASS_SURROGATES) or "unlabelled" in (
+            entry.aid or ()
+        )
+        if about.n_classes > 2 and two_class:
             raise loaded.error(["grid", position, "surrogate"], f"{about.name} has more than two classes")
 
 
@@ -342,10 +346,17 @@ def _trials_on(config: Config, part: PlannedData) -> Iterator[Trial]:
         # Columns as they are need no word: trials from before there was a choice keep their keys.
         **({} if config.scale == "none" else {"prepare": {"scale": config.scale}}),
     }
+    recipe = {} if config.autoencoder is None else {"autoencoder": config.autoencoder.model_dump(mode="json")}
     selection = partial(_selection, part.select, evaluation.protocol)
     cases = [
         (
-            {**common, "method": method, "select": selection(method["loss"], entry.l2, chosen), **variant},
+            {
+                **common,
+                **(recipe if method.get("aid", "").startswith("autoencoder") else {}),
+                "method": method,
+                "select": selection(method["loss"], entry.l2, chosen),
+                **variant,
+            },
             chosen,
         )
         for entry in _entries_on(config, about)
@@ -379,46 +390,14 @@ def _variants(loaded: LoadedConfig, dataset: Dataset, notices: list[str]) -> lis
         if len(sizes) < len(evaluation.sizes):
             notices.append(f"{dataset.name} has {available:,} training rows: larger sizes are left out.")
         return [{"train_size": size} for size in sizes]
+    if evaluation.protocol == "label-noise":
+        return [{"flips": rate} for rate in evaluation.flips]
     if evaluation.protocol == "explicit":
         return [
             {"copies": copies}
             for copies in [*evaluation.copies, *([None] if evaluation.marginalised else [])]
         ]
     return [{}]
-
-
-def methods_of(
-    entry: GridEntry, select: Select, n_classes: int
-) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """The methods of a grid entry, each with the name of the level to choose, if any.
-
-    Keys that make no difference (a multi-class form on two classes, a surrogate of the plain model) are left
-    out, so that the same model is never fitted twice under two names.
-    """
-    surrogates, forms = entry.surrogate or ["jensen"], entry.multiclass or ["pairwise"]
-    seen = set()
-    for loss, corruption, surrogate, form, penalty in product(
-        entry.loss, entry.corruption, surrogates, forms, entry.penalty
-    ):
-        method: dict[str, Any] = {"loss": loss, "corruption": corruption, "penalty": penalty}
-        if loss == "logistic" and corruption != "none":
-            method["surrogate"] = surrogate
-            if n_classes > 2:
-                method["multiclass"] = form
-        if entry.clip is not None:
-            method["clip"] = entry.clip
-        if tuple(method.items()) in seen:
-            continue
-        seen.add(tuple(method.items()))
-        level = LEVEL_OF.get(corruption)
-        if level is None:
-            yield method, None
-            continue
-        fixed = getattr(entry, level)
-        values = fixed or getattr(select, level)
-        chosen = level if not fixed and len(values) > 1 else None  # of one value there is nothing to choose
-        for value in values:
-            yield {**method, level: value}, chosen
 
 
 def _selection(

@@ -37,9 +37,10 @@ from mcf_cli.files import read_arrays, whole_file
 ROW_COLUMNS = (
     *("item", "dataset", "data_source", "loss", "surrogate", "multiclass", "penalty", "corruption"),
     *("q", "sigma", "scale", "clip", "budget", "l2", "deletion", "train_size", "copies", "lam", "margin"),
+    *("aid", "flips", "features"),
     *("repeat", "fold", "metric", "value", "n_iter", "converged", "edge", "seconds", "status", "reason"),
 )
-METHOD_COLUMNS = ("loss", "surrogate", "multiclass", "penalty", "corruption", *LEVELS, "clip")
+METHOD_COLUMNS = ("loss", "surrogate", "multiclass", "penalty", "corruption", *LEVELS, "clip", "aid")
 Row = dict[str, Any]
 
 
@@ -144,7 +145,7 @@ def _base(item: str, trial: Trial) -> Row:
     method = params.get("method", {})
     row = {"item": item, "dataset": params.get("dataset"), "data_source": trial.data_source}
     row |= {name: method[name] for name in METHOD_COLUMNS if name in method}
-    row |= {name: params[name] for name in ("repeat", "train_size") if name in params}
+    row |= {name: params[name] for name in ("repeat", "train_size", "flips") if name in params}
     if params["protocol"] == "explicit":
         row["copies"] = "inf" if params["copies"] is None else params["copies"]
     return row

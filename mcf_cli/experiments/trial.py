@@ -5,9 +5,10 @@ Its data set too: where it is, what planning must know of it, and whether memory
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mcf_cli.datasets.info import pixel_grid
 from mcf_cli.datasets.splits import Draw, train_test
 from mcf_cli.datasets.userfile import file_format
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import GridEntry
+from mcf_cli.experiments.config import LEVEL_OF, GridEntry, Select
 from mcf_cli.files import CHUNKS_ABOVE
 from mcf_cli.scale import largefile
 
@@ -80,13 +81,14 @@ class Trial:
             method.get("multiclass", ""),
             "l1" if method.get("penalty") == "l1" else "",
             method.get("corruption", ""),
+            method.get("aid", ""),
         ]
         words += [
             f"{name}={_short(method[name])}" for name in ("q", "sigma", "scale", "budget") if name in method
         ]
         words += [
             f"{name}={params[name]}"
-            for name in ("train_size", "copies", "lam")
+            for name in ("train_size", "flips", "copies", "lam")
             if params.get(name) is not None
         ]
         words += [f"repeat {params['repeat'] + 1}"] if params.get("repeat") else []
@@ -109,10 +111,46 @@ def edge_of(value: float, grid: Iterable[float], name: str) -> str:
 
 def kind_of_trial(method: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, ...]:
     """What the time of a trial depends on first: data set, method, training rows, copies. A row may be both."""
-    names = ("loss", "surrogate", "multiclass", "corruption")
+    names = ("loss", "surrogate", "multiclass", "corruption", "aid")
     found = [params.get("dataset"), *(method.get(name) for name in names), params.get("train_size")]
     copies = params.get("copies", "")
     return (*(str(value or "") for value in found), "inf" if copies is None else str(copies))
+
+
+def methods_of(
+    entry: GridEntry, select: Select, n_classes: int
+) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """The methods of a grid entry, each with the name of the level to choose, if any.
+
+    Keys that make no difference (a multi-class form on two classes, a surrogate of the plain model) are left
+    out, so that the same model is never fitted twice under two names.
+    """
+    surrogates, forms = entry.surrogate or ["jensen"], entry.multiclass or ["pairwise"]
+    seen = set()
+    for loss, corruption, surrogate, form, penalty, aid in product(
+        entry.loss, entry.corruption, surrogates, forms, entry.penalty, entry.aid or ["none"]
+    ):
+        method: dict[str, Any] = {"loss": loss, "corruption": corruption, "penalty": penalty}
+        if loss == "logistic" and corruption != "none":
+            method["surrogate"] = surrogate
+            if n_classes > 2:
+                method["multiclass"] = form
+        if entry.clip is not None:
+            method["clip"] = entry.clip
+        if aid != "none":
+            method["aid"] = aid
+        if tuple(method.items()) in seen:
+            continue
+        seen.add(tuple(method.items()))
+        level = LEVEL_OF.get(corruption)
+        if level is None:
+            yield method, None
+            continue
+        fixed = getattr(entry, level)
+        values = fixed or getattr(select, level)
+        chosen = level if not fixed and len(values) > 1 else None  # of one value there is nothing to choose
+        for value in values:
+            yield {**method, level: value}, chosen
 
 
 IN_CHUNKS = ("split", "cv", "learning-curve")  # protocols that can leave the rows on disk
@@ -208,6 +246,8 @@ def too_large(about: DataFacts) -> str:
 
 def needs_memory(entry: GridEntry) -> str | None:
     """The key of a grid entry that asks for a method which cannot be fitted in chunks."""
-    if "hinge" in entry.loss:
+    if {"hinge", "boosting"} & set(entry.loss):
         return "loss"
+    if entry.aid:
+        return "aid"
     return "penalty" if "l1" in entry.penalty else None

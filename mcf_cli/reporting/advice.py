@@ -18,9 +18,10 @@ import pandas as pd
 from scipy import stats
 
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import LEVEL_OF, Config, Fit, TrainTest
+from mcf_cli.experiments.config import LEVEL_OF, Config, Fit
 from mcf_cli.experiments.engine import run_spec
 from mcf_cli.experiments.plan import Plan, PlannedData
+from mcf_cli.experiments.protocols import TrainTest
 from mcf_cli.experiments.rows import Evidence, cell_text
 from mcf_cli.experiments.run import RunOutcome
 from mcf_cli.files import write_text

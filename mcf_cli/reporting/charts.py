@@ -34,6 +34,8 @@ AXES = {  # what an experiment runs over: the title of its axis, and the scale
     "deletion": ("Share of features deleted at test time", "linear"),
     "train_size": ("Training examples", "log"),
     "copies": ("Corrupted copies M", "log"),
+    "flips": ("Share of wrong training labels", "linear"),
+    "features": ("Features read", "log"),
     "budget": ("Features that the adversary may delete", "linear"),
     "margin": ("Margin", "linear"),
 }

@@ -43,6 +43,7 @@ VOCABULARY: dict[str, type[Predicate] | type[WithoutRows]] = {  # the words of a
     "beats_in_most": errors.BeatsInMost,
     "reduction": errors.Reduction,
     "error_is": errors.ErrorIs,
+    "error_at_most": errors.ErrorAtMost,
     "order_of": errors.OrderOf,
     "more_effective": errors.MoreEffective,
     "smaller_gain": errors.SmallerGain,

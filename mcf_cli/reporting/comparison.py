@@ -13,14 +13,20 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from mcf_cli.reporting.series import CORRUPTIONS, SURROGATE_NAMES, curve_label, dataset_label
+from mcf_cli.reporting.series import AID_NAMES, CORRUPTIONS, SURROGATE_NAMES, curve_label, dataset_label
 from mcf_cli.reporting.statistics import Quantities
 
-Level = Literal["q", "deletion", "train_size"]
-LEVEL_WORDS = {"q": "q = {:g}", "deletion": "{:.0%} deleted", "train_size": "{:,.0f} training examples"}
+Level = Literal["q", "deletion", "train_size", "flips", "features"]
+LEVEL_WORDS = {
+    "q": "q = {:g}",
+    "deletion": "{:.0%} deleted",
+    "train_size": "{:,.0f} training examples",
+    "flips": "{:.0%} of the labels wrong",
+    "features": "{:,.0f} features read",
+}
 
 # What tells two methods apart beside the level that an experiment runs over.
-METHOD_KEYS = ("loss", "corruption", "surrogate", "penalty")
+METHOD_KEYS = ("loss", "corruption", "surrogate", "penalty", "aid")
 SAME_AT_ZERO = ("blankout", "dropout", "multinomial")  # with q = 0 these are the plain model
 
 
@@ -45,6 +51,7 @@ class Methods(ClaimPart):
     corruption: Words | None = None
     surrogate: Words | None = None
     penalty: Words | None = None
+    aid: Words | None = None  # "" keeps what has none
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Their rows, without the plain model that stands at q = 0 of a corruption."""
@@ -71,7 +78,8 @@ def plain_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _uncorrupted(frame: pd.DataFrame) -> pd.Series:
-    return (frame["corruption"] == "none") & (frame["loss"] != "hinge")
+    aided = frame["aid"] != "" if "aid" in frame else pd.Series(False, index=frame.index)
+    return (frame["corruption"] == "none") & ~frame["loss"].isin(("hinge", "boosting")) & ~aided
 
 
 def _at_zero(frame: pd.DataFrame) -> pd.Series:
@@ -128,7 +136,9 @@ def compare(
     same_losses = plain or set(first["loss"]) == set(second["loss"])
     match = ["dataset", *(["loss"] if same_losses else [])]
     # A level of the experiment is shared by all methods; a corruption's q only by those that have one.
-    shared = level in ("deletion", "train_size") or (level == "q" and not plain and second["q"].notna().any())
+    shared = level in ("deletion", "train_size", "flips", "features") or (
+        level == "q" and not plain and second["q"].notna().any()
+    )
     match += [level] if level and shared else []
     ours, our_groups = _grouped(first, ["dataset", *METHOD_KEYS, *([level] if level else [])])
     other = [] if plain else [name for name in METHOD_KEYS if name not in match]
@@ -181,6 +191,8 @@ def method_words(table: pd.DataFrame) -> str:
     if line["corruption"] not in ("none", "fdrop"):
         words[0] += f" ({line['multiclass']})" if line.get("multiclass") else ""
         words.append(CORRUPTIONS.get(line["corruption"], line["corruption"]))
+    if line.get("aid"):
+        words.append(AID_NAMES.get(line["aid"], line["aid"]))
     if line.get("surrogate", "jensen") in set(SURROGATE_NAMES) - {"jensen"}:
         words.append(SURROGATE_NAMES[line["surrogate"]])
     return ", ".join(words)

@@ -379,7 +379,9 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
     if "loo_error_exact" in metrics:
         return leave_one_out_figure
     frame = tidy(rows)
-    if strengths_apart(frame):  # more methods than the paper's figures have looks for
+    if (frame["aid"] != "").any() or strengths_apart(
+        frame
+    ):  # more methods than the paper's figures have looks for
         return sweep if varying(frame) else methods_figure
     if frame["deletion"].nunique() > 1 and not frame["corruption"].isin(IN_FIGURE_9).all():
         return sweep if frame["deletion"].nunique() > 2 else methods_figure

@@ -15,11 +15,15 @@ from mcf_cli.reporting.statistics import Quantities
 
 OPTIONAL = (
     *("surrogate", "multiclass", "penalty", "q", "budget", "l2", "deletion", "train_size", "copies"),
-    *("sigma", "scale", "clip", "lam", "margin", "repeat", "fold"),
+    *("sigma", "scale", "clip", "lam", "margin", "repeat", "fold", "aid", "flips", "features"),
 )
 STRENGTHS = ("sigma", "scale", "clip")  # levels of a corruption that no axis runs over
-NUMERIC = ("q", "budget", "l2", "deletion", "train_size", "copies", *STRENGTHS, "lam", "margin", "value")
-METHOD = ("loss", "corruption", "surrogate", "multiclass", "penalty")
+AXES_BEYOND = ("flips", "features")  # what only items beyond the paper run over
+NUMERIC = (
+    *("q", "budget", "l2", "deletion", "train_size", "copies", *STRENGTHS, "lam", "margin", "value"),
+    *AXES_BEYOND,
+)
+METHOD = ("loss", "corruption", "surrogate", "multiclass", "penalty", "aid")
 
 CELL = (
     "dataset",
@@ -30,6 +34,7 @@ CELL = (
     "deletion",
     "train_size",
     "copies",
+    *AXES_BEYOND,
     "repeat",
     "fold",
 )
@@ -37,7 +42,7 @@ CELL = (
 LINE = ("dataset", "data_source", "curve", "family")
 LOSS_ORDER = (
     *("quadratic", "exponential", "logistic", "logistic pairwise", "logistic shared"),
-    *("hinge", "fdrop"),
+    *("hinge", "fdrop", "boosting"),
 )
 
 DATASETS = {
@@ -68,6 +73,21 @@ CORRUPTIONS = {
     "gaussian": "Gaussian",
     "laplace": "Laplace",
     "bitswap": "bit-swap",
+}
+
+AID_NAMES = {  # what a method is given besides labelled rows, or how its features are read
+    "mean": "marked: mean",
+    "conditional": "marked: conditional",
+    "reduced": "marked: reduced model",
+    "known-rates": "known rates",
+    "estimated-rates": "estimated rates",
+    "unlabelled": "unlabelled rows",
+    "target-rates": "rates of the target",
+    "presence": "presence",
+    "autoencoder": "autoencoder",
+    "autoencoder-test": "autoencoder, test rows seen",
+    "by-weight": "largest weights first",
+    "random-order": "random order",
 }
 
 SURROGATE_NAMES = {
@@ -103,7 +123,9 @@ def tidy(rows: pd.DataFrame, metric: str | None = "test_error") -> pd.DataFrame:
     several = frame.loc[frame["surrogate"] != "", "surrogate"].nunique() > 1
     apart = strengths_apart(frame)
     frame["family"] = [
-        family_name(row, several, apart) + (", observed q" if seen else "")
+        family_name(row, several, apart)
+        + (", observed q" if seen else "")
+        + (f", {AID_NAMES.get(row.aid, row.aid)}" if row.aid else "")
         for row, seen in zip(frame.itertuples(), observed, strict=True)
     ]
     frame["method"] = [f"{curve_label(row.curve)}, {row.family}" for row in frame.itertuples()]
@@ -140,6 +162,8 @@ def family_name(row: Any, with_surrogate: bool, strengths: Sequence[str] = ()) -
     """What is done with the loss: ``plain, l2``, ``MCF, blankout``, ``MCF, Gaussian, sigma = 0.1``, ``worst case``."""
     if row.corruption == "fdrop":
         return "worst case"
+    if row.loss == "boosting":
+        return "marked" if row.corruption == "none" else "marked, missing in training too"
     if row.corruption == "none":
         return f"plain, {row.penalty or 'l2'}"
     found = {name: getattr(row, name) for name in strengths}
@@ -232,7 +256,7 @@ def varying(frame: pd.DataFrame) -> str | None:
 
     A level chosen on validation data varies too, but is no axis: the protocol's own quantities come first.
     """
-    for column in ("copies", "deletion", "train_size", "q", "budget"):
+    for column in ("copies", "deletion", "train_size", *AXES_BEYOND, "q", "budget"):
         if frame[column].nunique() > 1:
             per_line = frame.groupby(["dataset", "method", "repeat", "fold"], dropna=False)[column].nunique()
             if per_line.max() > 1:

@@ -41,13 +41,15 @@ from mcf_cli.reporting.series import (
 )
 
 PERCENT = 100.0
-LEVEL_NAMES = {"q": "q", "copies": "M", "train_size": "N", "budget": "K"}
+LEVEL_NAMES = {"q": "q", "copies": "M", "train_size": "N", "budget": "K", "features": "features"}
 
 AXIS_TITLES = {
     "q": "corruption level q",
     "copies": "number of corrupted copies M",
     "deletion": "share of features deleted at test time",
     "train_size": "number of training examples N",
+    "flips": "share of wrong training labels",
+    "features": "number of features read",
     "budget": "number of deletions K that FDROP allows for",
 }
 
@@ -99,8 +101,23 @@ def build(
         table = metric_table(rows)
     mark = partial_mark(done, expected)
     frame = table.frame.assign(partial=mark) if mark else table.frame
-    notes = (*table.notes, *trouble(rows))
+    notes = (*table.notes, *weight_notes(rows), *trouble(rows))
     return replace(table, frame=frame, notes=notes, item=title, partial=mark)
+
+
+def weight_notes(rows: pd.DataFrame) -> tuple[str, ...]:
+    """How many weights each method has and how large they are, where an item counts them: medians over data sets."""
+    if "nonzero_weights" not in set(rows["metric"]):
+        return ()
+    frame = tidy(rows, metric=None)
+    names = ["nonzero_weights", "effective_weights", "mean_weight"]
+    frame = frame[frame["metric"].isin(names)]
+    middle = frame.groupby(["method", "metric"], sort=False)["value"].median().unstack()[names]
+    each = [f"{method}: {n:,.0f}, {e:,.0f}, {m:.2g}" for method, (n, e, m) in middle.iterrows()]
+    return (
+        "non-zero weights, how many of one size would be spread alike ((sum |w|)² / sum w²), and their mean size, as "
+        f"medians over data sets: {'; '.join(each)}",
+    )
 
 
 def partial_mark(done: int | None, expected: int | None) -> str:
@@ -157,7 +174,7 @@ def _with_plain_at_zero(frame: pd.DataFrame) -> pd.DataFrame:
 
 def header(axis: str, level: float) -> str:
     """The heading of a level's column."""
-    if axis == "deletion":
+    if axis in ("deletion", "flips"):
         return f"{_short(PERCENT * level)}%"
     return f"{LEVEL_NAMES[axis]}={_short(level)}"
 

@@ -80,7 +80,10 @@ def load_amazon(here: Here, name: str, terms: CountOption = 20_000, source: Doma
 
 
 def _shifted(here: Here, source: str, target: str) -> Dataset:
-    """The training reviews of one domain and the test reviews of another."""
+    """The training reviews of one domain and the test reviews of another; last, in no split, its training reviews.
+
+    Those may be used without their labels, as rows of the target that are no test rows.
+    """
     if here.form.name != "svmlight":
         raise McfError(
             "source: only the columns of the svmlight form mean the same in every domain: add form: svmlight"
@@ -88,17 +91,17 @@ def _shifted(here: Here, source: str, target: str) -> Dataset:
     if source == target:
         raise McfError(f"source is {source}, the domain itself: leave it out, or name another domain")
     ours, theirs = (load_amazon(here, f"amazon-{domain}") for domain in (source, target))
-    train, test = ours.splits["predefined"][0], theirs.splits["predefined"][1]
-    X = sp.csr_matrix(sp.vstack([ours.X[train], theirs.X[test]]))
+    train, (others, test) = ours.splits["predefined"][0], theirs.splits["predefined"]
+    X = sp.csr_matrix(sp.vstack([ours.X[train], theirs.X[test], theirs.X[others]]))
     rows = np.arange(X.shape[0])
     return replace(
         theirs,
         name=f"amazon-{source}-to-{target}",
         X=X,
-        y=np.concatenate([ours.y[train], theirs.y[test]]),
-        sha256=fingerprint("shift", ours.sha256, theirs.sha256),
+        y=np.concatenate([ours.y[train], theirs.y[test], theirs.y[others]]),
+        sha256=fingerprint("shift, target's training reviews last", ours.sha256, theirs.sha256),
         description=f"Amazon reviews: training reviews of {source}, test reviews of {target}, positive or negative",
-        splits={"shift": (rows[: len(train)], rows[len(train) :])},
+        splits={"shift": (rows[: len(train)], rows[len(train) : len(train) + len(test)])},
         groups=identical_rows(X),
     )
 

@@ -25,6 +25,7 @@ from mcf_cli.reporting.comparison import (
     counted_of,
     method_words,
     place_words,
+    plain_rows,
 )
 from mcf_cli.reporting.predicates.base import Predicate
 from mcf_cli.reporting.statistics import Estimate, Quantities, difference
@@ -101,7 +102,8 @@ class Reduction(Predicate):
     """How much lower the method's error is than its opponent's: the largest, the median or the mean over all cells.
 
     ``per cent`` is relative to the opponent, ``points`` is the difference. ``states`` is a number that the paper
-    prints, ``at_most`` an upper end; with neither the claim is the direction: lower.
+    prints, ``at_most`` an upper end, ``at_least`` a lower one; with none the claim is the direction: lower. The
+    opponent stands at the same level, unless ``over_at`` names another.
     """
 
     method: Methods
@@ -109,22 +111,26 @@ class Reduction(Predicate):
     unit: Literal["per cent", "points"] = "per cent"
     level: Level | None = None
     at: float | None = None  # one level
+    over_at: float | None = None
     take: Literal["largest", "median", "mean"] = "largest"
     states: float | None = None
     digits: int = 0  # of the stated number, after the point
     examples: int = 0  # test examples behind the paper's number
     at_most: float | None = None
+    at_least: float | None = None
 
     @model_validator(mode="after")
     def _answerable(self) -> Reduction:
-        if self.states is not None and self.at_most is not None:
-            raise ValueError("a reduction has one of states and at_most, or none")
+        if sum(end is not None for end in (self.states, self.at_most, self.at_least)) > 1:
+            raise ValueError("a reduction has one of states, at_most and at_least, or none")
+        if self.over_at is not None and self.at is None:
+            raise ValueError("a reduction with `over_at` needs `at`")
         if self.at is not None and self.level is None:
             raise ValueError("a reduction `at` a value needs the `level` that it is a value of")
         return self
 
     def judge(self, rows: pd.DataFrame) -> Finding:
-        found = compare(rows, self.method, self.over, self.level)
+        found = compare(self._levelled(rows), self.method, self.over, self.level)
         if self.level is not None and self.at is not None:
             found = found.only((found.table[self.level] - self.at).abs() < 1e-9)
             if found.table.empty:
@@ -142,6 +148,15 @@ class Reduction(Predicate):
             words += f" {'on average' if self.take == 'mean' else 'in the middle'} of {len(ordered)} cases"
         return Finding(words, estimate, self._region(), unit)
 
+    def _levelled(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The rows as they are, or the method's at its level and the opponent's of the other beside them."""
+        if self.level is None or self.at is None or self.over_at is None:
+            return rows
+        ours = self.method.rows(rows[(rows[self.level] - self.at).abs() < 1e-9])
+        there = rows[(rows[self.level] - self.over_at).abs() < 1e-9]
+        theirs = self.over.rows(there) if isinstance(self.over, Methods) else plain_rows(there)
+        return pd.concat([ours, theirs.assign(**{self.level: self.at})], ignore_index=True)
+
     def _taken(self, cells: Quantities) -> Estimate:
         if self.take == "mean":
             return Estimate.of(cells.mean(), np.mean)
@@ -153,7 +168,26 @@ class Reduction(Predicate):
     def _region(self) -> Region:
         if self.states is not None:
             return Region.number(self.states, self.digits, "above", self.examples)
+        if self.at_least is not None:
+            return Region(low=self.at_least)
         return Region.positive() if self.at_most is None else Region(high=self.at_most)
+
+
+class ErrorAtMost(Predicate):
+    """The method's mean error over all data sets is at most so many per cent."""
+
+    method: Methods
+    at_most: float
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        found = cases(self.method.rows(rows))
+        if not found:
+            raise NotEnough("no such rows")
+        cells = Quantities.of_errors([part for _, part in found]).scaled(100)
+        estimate = Estimate.of(cells.mean(), np.mean)
+        words = f"{spoken_interval(estimate, '%')} on average of {len(found)} cases, "
+        words += f"{cells.values.min():.1f}% to {cells.values.max():.1f}%"
+        return Finding(words, estimate, Region(high=self.at_most), "%")
 
 
 class ErrorIs(Predicate):
