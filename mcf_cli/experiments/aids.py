@@ -23,6 +23,7 @@ from mcf_cli.core.corruptions.elementwise import Dropout
 from mcf_cli.core.corruptions.rates import adaptation_rates
 from mcf_cli.core.label_noise import transition_matrix
 from mcf_cli.core.missing import (
+    FULL_COVARIANCE,
     Conditioning,
     conditional_scores,
     conditioning_of,
@@ -63,7 +64,7 @@ def aided(params: Params, dataset: Dataset, train: np.ndarray, test: np.ndarray)
     """The parameters and the data set as the method sees them; both as they are without such an aid."""
     aid = aid_of(params)
     if aid == "presence":
-        return params, replace(dataset, X=present(dataset.X), sha256=fingerprint(dataset.sha256, aid))
+        return params, replace(dataset, X=occurring(dataset.X), sha256=fingerprint(dataset.sha256, aid))
     if aid == "target-rates":
         method = params["method"]
         rates = adaptation_rates(
@@ -85,7 +86,7 @@ def _others(dataset: Dataset, train: np.ndarray, test: np.ndarray) -> np.ndarray
     return others
 
 
-def present(X: Any) -> Any:
+def occurring(X: Any) -> Any:
     """1 for each feature that occurs."""
     if not sp.issparse(X):
         return (X != 0).astype(float)
@@ -96,7 +97,7 @@ def present(X: Any) -> Any:
 
 def _stacked(params: Params, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> Dataset:
     """Which features occur, and an autoencoder's layers beside them; rows that neither train nor test are empty."""
-    recipe, X = params["autoencoder"], sp.csr_matrix(present(dataset.X))
+    recipe, X = params["autoencoder"], sp.csr_matrix(occurring(dataset.X))
     learn_from = np.concatenate([train, _others(dataset, train, test)])
     if aid_of(params) == "autoencoder-test":
         learn_from = np.concatenate([learn_from, test])
@@ -133,10 +134,14 @@ def reduced(params: Params, dataset: Dataset, rows: np.ndarray, l2: float, solut
     if aid_of(params) != "reduced":
         return solution
     method = params["method"]
-    problem = shared_problem(method, dataset, rows).problem
-    found = of_quadratic_loss(
-        problem, make_corruption(method, dataset.blocks), l2, conditioning_of(dataset.X[rows], "mean")
-    )
+    problem, n_features = shared_problem(method, dataset, rows).problem, dataset.X.shape[1]
+    if n_features > FULL_COVARIANCE:
+        raise ValueError(
+            f"{dataset.name} has {n_features:,} features: a reduced model takes up to {FULL_COVARIANCE:,}"
+        )
+    # Of the statistics that stand here before, the loss's own matrix takes the place.
+    before = Conditioning(np.zeros(n_features), np.zeros(n_features), precision=np.eye(n_features))
+    found = of_quadratic_loss(problem, make_corruption(method, dataset.blocks), l2, before)
     assert found is not None
     return ReducedModel(solution, found)
 

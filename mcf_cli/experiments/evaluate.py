@@ -199,9 +199,7 @@ def label_noise(params: Params, dataset: Dataset) -> list[ResultRow]:
     params, dataset = prepared(params, dataset, train)
     seen, T = flipped(params, dataset, train, draw)
     if aid == "estimated-rates":
-        blind = choose_l2(training_on(seen, train, make_learner(params, seen, train)), params["select"], draw)
-        corruption = make_corruption(params["method"], dataset.blocks)
-        T = estimated_transitions(shared_problem(params["method"], seen, train).problem, corruption, blind.l2)
+        T = _estimated_rates(params, seen, train, draw)
     given = T if aid else None
     learner = make_learner(params, seen, train, label_noise=given)
     training = replace(training_on(seen, train, learner), transitions=given)
@@ -209,6 +207,16 @@ def label_noise(params: Params, dataset: Dataset) -> list[ResultRow]:
     rows = metric_rows(choice, fit_chosen(learner, choice), dataset.X[test], dataset, test)
     taken = {"metric": "rate_of_wrong_labels", "value": float(1 - np.diagonal(T).mean())}
     return [*rows, *([taken] if aid == "estimated-rates" else [])]
+
+
+def _estimated_rates(params: Params, seen: Dataset, train: np.ndarray, draw: Draw) -> np.ndarray:
+    """P(seen | true) from the labels as they are seen; labels whose rates cannot be told are taken for right."""
+    blind = choose_l2(training_on(seen, train, make_learner(params, seen, train)), params["select"], draw)
+    problem = shared_problem(params["method"], seen, train).problem
+    try:
+        return estimated_transitions(problem, make_corruption(params["method"], seen.blocks), blind.l2)
+    except ValueError:
+        return np.eye(len(seen.class_names))
 
 
 def anytime(params: Params, dataset: Dataset) -> list[ResultRow]:
