@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 
 from mcf_cli.progress import plain
 from mcf_cli.reporting import panels as part
+from mcf_cli.reporting.aided import aided_curves, aided_sets
 from mcf_cli.reporting.comparison import plain_rows
 from mcf_cli.reporting.measurements import cost_of_gradients, fig9_nightmare, leave_one_out_figure
 from mcf_cli.reporting.panels import (
@@ -379,9 +380,9 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
     if "loo_error_exact" in metrics:
         return leave_one_out_figure
     frame = tidy(rows)
-    if (frame["aid"] != "").any() or strengths_apart(
-        frame
-    ):  # more methods than the paper's figures have looks for
+    if (frame["aid"] != "").any():
+        return aided_curves if varying(frame) else aided_sets
+    if strengths_apart(frame):  # more methods than the paper's figures have looks for
         return sweep if varying(frame) else methods_figure
     if frame["deletion"].nunique() > 1 and not frame["corruption"].isin(IN_FIGURE_9).all():
         return sweep if frame["deletion"].nunique() > 2 else methods_figure

@@ -178,8 +178,8 @@ def family_name(row: Any, with_surrogate: bool, strengths: Sequence[str] = ()) -
 
 def curve_label(curve: str) -> str:
     """``logistic shared`` -> ``Logistic (shared)``."""
-    if curve == "fdrop":
-        return "FDROP"
+    if curve in ("fdrop", "boosting"):
+        return {"fdrop": "FDROP", "boosting": "Boosted trees"}[curve]
     loss, _, form = curve.partition(" ")
     return loss.capitalize() + (f" ({form})" if form else "")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from mcf_cli.reporting import figures, measurements
+from mcf_cli.reporting import aided, figures, measurements
 from mcf_cli.reporting.captions import caption
 from mcf_cli.reporting.figures import draw, kind_of
 from mcf_cli.reporting.panels import save_figure
@@ -277,3 +277,18 @@ def test_the_plain_logistic_model_stands_beside_both_forms():
     ).drop_duplicates()
     pairwise, shared = draw(forms, 5).axes
     assert len(drawn_points(shared)) == len(drawn_points(pairwise)) > 0
+
+
+def test_an_aid_changes_the_line_and_not_the_colour():
+    rows = made_up.nightmare(unbiased=False)
+    plain = rows[(rows["corruption"] == "none") & (rows["loss"] == "logistic") & (rows["penalty"] == "l2")]
+    both = pd.concat([plain, plain.assign(aid="conditional", value=plain["value"] / 2)], ignore_index=True)
+    assert kind_of(both) is aided.aided_curves
+    axes = draw(both).axes[0]
+    looks = {
+        (line.get_color(), str(line.get_linestyle())) for line in axes.lines if len(line.get_xdata()) > 2
+    }
+    assert len({colour for colour, _ in looks}) == 1 and len(looks) == 2
+    still = both[both["deletion"] == 0.5]
+    assert kind_of(still) is aided.aided_sets
+    assert draw(still).axes[0].get_xlabel() == "Test error (%)"
