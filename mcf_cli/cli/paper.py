@@ -36,7 +36,7 @@ from mcf_cli.reporting.results import Result, check_items, latest_folder, presen
 @click.option(
     "--beyond",
     is_flag=True,
-    help="Run our own items beyond the paper, bounds, thinning, shift, not the paper's.",
+    help="Run our own items beyond the paper, not the paper's: bounds, thinning, shift, msda, label-noise, ...",
 )
 @run_options
 def reproduce_command(

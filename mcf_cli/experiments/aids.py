@@ -105,10 +105,13 @@ def _stacked(params: Params, dataset: Dataset, train: np.ndarray, test: np.ndarr
         Dropout(q=recipe["q"]), n_layers=recipe["layers"], n_frequent=recipe["frequent"]
     ).fit(X[np.sort(learn_from)])
     used = np.sort(np.concatenate([train, test]))
-    place = (np.ones(len(used)), (used, np.arange(len(used))))
-    features = sp.csr_matrix(place, shape=(X.shape[0], len(used))) @ model.transform(X[used])
+    stacked = model.transform(X[used])
+    features = np.zeros(
+        (X.shape[0], stacked.shape[1])
+    )  # half of it is dense, and products of such sparse rows are slow
+    features[used] = stacked.toarray()
     sha256 = fingerprint(dataset.sha256, aid_of(params), recipe, len(train), int(train.sum()), len(test))
-    return replace(dataset, X=sp.csr_matrix(features), sha256=sha256, feature_names=None)
+    return replace(dataset, X=features, sha256=sha256, feature_names=None)
 
 
 # -- features that are missing at test time -----------------------------------------------------------------------

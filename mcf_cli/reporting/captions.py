@@ -31,6 +31,17 @@ FORMS = {
     "shared": "shared (another upper bound, that of the authors' released code)",
 }
 ENDS = {"q": "q = {:g}", "train_size": "N = {:,.0f}", "deletion": "{:.0%} deleted", "copies": "M = {:g}"}
+AID_SENTENCES = {
+    "mean": "Marked values are replaced by the mean of the training rows.",
+    "conditional": "Or by their mean given what is observed.",
+    "reduced": "The reduced model is the one that a fit to the observed columns gives.",
+    "known-rates": "l2 is chosen on labels that are as wrong as those of training.",
+    "unlabelled": "The unlabelled rows are the rest of the training rows.",
+    "target-rates": "Rates of the target come from reviews that are not tested, without labels.",
+    "autoencoder": "The autoencoder learns from training rows and untested rows of the target, without labels.",
+    "autoencoder-test": "Where test rows are seen, it learns from those too, without labels (transductive).",
+    "by-weight": "Features that are not read count as 0.",
+}
 SINGLE_SPLIT = (3, 4, 6, 7)
 TWO_BLANKOUTS = (
     "Dropout sets features to zero and leaves the others as they are, which is what happens at test time (the paper "
@@ -54,6 +65,7 @@ def caption(
     frame = tidy(rows, metric=None)
     sentences = [SUBJECTS.get(paper_figure or 0, subject or "Test error.")]
     sentences += _variants(frame)
+    sentences += [AID_SENTENCES[aid] for aid in in_order(frame["aid"], ()) if aid in AID_SENTENCES]
     if "dataset" in frame:
         sentences += [*_early_ends(frame), *_scales(frame, paper_figure), *_sources(frame, notes)]
     return " ".join([*sentences, *(f"{text.rstrip('.')}." for text in notes)])

@@ -248,7 +248,7 @@ def forest_figure(numbers: Sequence[Mapping[str, Any]]) -> Figure:
         for word, marker in FOREST_MARKERS.items()
     ]
     paper = Line2D(
-        [], [], linestyle="", marker="|", color=GREY, markersize=9, markeredgewidth=2, label="the paper"
+        [], [], linestyle="", marker="|", color=GREY, markersize=9, markeredgewidth=2, label="claimed"
     )
     part.legend_below(figure, [*handles, paper])
     return figure

@@ -164,7 +164,7 @@ def test_the_autoencoder_learns_from_test_rows_only_when_its_name_says_so():
     for aid, same in (("autoencoder", True), ("autoencoder-test", False)):
         params = {"method": {"aid": aid}, "autoencoder": recipe}
         one, two = (aids.aided(params, data, train, test)[1].X[train] for data in (dataset, other))
-        assert (abs(one - two).max() == 0) == same
+        assert np.array_equal(one, two) == same
         assert one.shape[1] == dataset.X.shape[1] + 2 * 30
 
 
