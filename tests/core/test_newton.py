@@ -84,13 +84,47 @@ def test_newton_and_lbfgs_agree(loss, case, classes):
     np.testing.assert_allclose(newton.intercept, lbfgs.intercept, atol=2e-6)
 
 
-@pytest.mark.parametrize("surrogate", ["variational", "quadratic"])
-def test_losses_without_second_derivatives_are_left_to_lbfgs(surrogate):
+@pytest.mark.parametrize(("surrogate", "classes"), [("variational", 3), ("quadratic", 2)])
+def test_losses_without_second_derivatives_are_left_to_lbfgs(surrogate, classes):
     case = BY_NAME["blankout"]
-    problem = Problem(case.X, LABELS[2], n_classes=2, surrogate=surrogate)
+    problem = Problem(case.X, LABELS[classes], n_classes=classes, surrogate=surrogate)
     with pytest.raises(ValueError, match="lbfgs"):
         problem.solve(case.corruption, 0.1, method="newton")
     assert problem.solve(case.corruption, 0.1).converged
+
+
+@EVERY_CASE
+def test_the_variational_bound_of_two_classes_has_its_second_derivative(case):
+    """Lambda follows the weights: the product is the change of the gradient, whose lambda is sought anew."""
+    problem = Problem(sparse.csr_matrix(case.X), LABELS[2], n_classes=2, surrogate="variational")
+    objective = problem._objective(problem._checked(case.corruption), 0.05)
+    couples = any(family.couples for batch in objective.batches for _, family in batch.block.parts)
+    assert objective.has_hessian != couples
+    if couples:
+        return
+    random = np.random.default_rng(5)
+    W, V = 0.2 * random.normal(size=(2, case.X.shape[1], 1))
+    b, v_b = random.normal(size=(2, 1))
+    value, derivatives = objective.expand(W, b)
+    g_W, g_b, hessian = derivatives()
+    again = objective.loss_gradient(W, b)
+    assert value == pytest.approx(again[0], rel=1e-12)
+    np.testing.assert_allclose(g_W, again[1], atol=1e-7)
+    up, down = (objective.loss_gradient(W + step * V, b + step * v_b) for step in (1e-3, -1e-3))
+    assert np.vdot(g_W, V) + g_b @ v_b == pytest.approx((up[0] - down[0]) / 2e-3, abs=1e-5)
+    image, image_b = hessian.product(V, v_b)
+    np.testing.assert_allclose(image, (up[1] - down[1]) / 2e-3, atol=1e-4)
+    np.testing.assert_allclose(image_b, (up[2] - down[2]) / 2e-3, atol=1e-4)
+
+
+@EVERY_CASE
+def test_newton_and_lbfgs_find_the_same_variational_bound(case):
+    problem = Problem(sparse.csr_matrix(case.X), LABELS[2], n_classes=2, surrogate="variational")
+    newton = problem.solve(case.corruption, 0.05, tol=1e-7)
+    lbfgs = problem.solve(case.corruption, 0.05, tol=1e-7, max_iter=20000, method="lbfgs")
+    assert newton.converged
+    assert newton.objective == pytest.approx(lbfgs.objective, rel=1e-9)
+    np.testing.assert_allclose(newton.coef, lbfgs.coef, atol=1e-5)
 
 
 def test_a_limit_of_iterations_is_reported():

@@ -361,7 +361,7 @@ def test_a_solver_that_does_not_suit_is_refused_with_what_it_needs(loss, method,
 
 
 def test_a_solver_without_the_second_derivatives_it_needs_names_another():
-    X, y = np.array([[1.0], [0.0], [2.0], [0.0]]), np.array([0, 1, 0, 1])
+    X, y = np.array([[1.0], [0.0], [2.0], [0.0]]), np.array([0, 1, 2, 1])
     problem = Problem(X, y, surrogate="variational")
     with pytest.raises(ValueError, match=r"needs second derivatives.*use 'lbfgs'"):
         problem.solve(Blankout(q=0.5), 0.1, method="newton")

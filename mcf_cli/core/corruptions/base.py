@@ -356,6 +356,10 @@ class Corruption(BaseEstimator, ABC):
         """Both; families that can share their work do."""
         return self.log_mgf(t, x), self.log_mgf_derivative(t, x)
 
+    def log_mgf_jet(self, t: ArrayLike, x: ArrayLike) -> Jet:
+        """kappa and its two derivatives, where features are corrupted one by one."""
+        raise NotImplementedError
+
     def weight_limit(self) -> Any:
         """log_mgf exists for |t| below this."""
         return np.inf

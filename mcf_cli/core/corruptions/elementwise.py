@@ -42,12 +42,19 @@ class Linear(Corruption):
         return t, np.ones_like(t), np.zeros_like(t)
 
     def log_mgf(self, t: ArrayLike, x: ArrayLike) -> Array:
-        t, x = np.asarray(t, dtype=float), self.prepare(np.asarray(x, dtype=float))
-        return self.at_zero(t)[0] + x * self.per_unit(t)[0]
+        return self.log_mgf_jet(t, x)[0]
 
     def log_mgf_derivative(self, t: ArrayLike, x: ArrayLike) -> Array:
-        t, x = np.asarray(t, dtype=float), self.prepare(np.asarray(x, dtype=float))
-        return self.at_zero(t)[1] + x * self.per_unit(t)[1]
+        return self.log_mgf_jet(t, x)[1]
+
+    def log_mgf_jet(self, t: ArrayLike, x: ArrayLike) -> Jet:
+        t = np.asarray(t, dtype=float)
+        values: Array = self.prepare(np.asarray(x, dtype=float))
+        value, slope, curvature = (values * unit for unit in self.per_unit(t))
+        if not self.acts_on_zeros:
+            return value, slope, curvature
+        zero = self.at_zero(t)
+        return zero[0] + value, zero[1] + slope, zero[2] + curvature
 
     def log_mgf_table(self, T: Array, pairs: Pairs | None) -> tuple[Array, Array, Pullback]:
         # The transposes put features last, where per-feature parameters broadcast.
@@ -132,6 +139,11 @@ class Coded(Corruption):
             value, rate = np.where(plain, u, value), np.where(plain, 1.0, rate)
         rate *= u_per_t
         return value, rate
+
+    def log_mgf_jet(self, t: ArrayLike, x: ArrayLike) -> Jet:
+        value, slope = self.log_mgf_and_derivative(t, x)
+        largest = self.survivor(self._q()) * np.asarray(x, dtype=float)
+        return value, slope, slope * (largest - slope)
 
     def log_mgf_sums(self, T: Array, pairs: Pairs, Z: Any) -> tuple[Array, Callable[[Array], Array]] | None:
         if T.shape[1] > 1 or not sp.issparse(Z) or Z.format != "csc":

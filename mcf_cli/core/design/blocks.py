@@ -27,7 +27,8 @@ import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
 from mcf_cli.core.corruptions.groups import Cells, Grouped
-from mcf_cli.core.design.coding import CodeBook, Coding, Entries, held_columns, line_of
+from mcf_cli.core.design.coding import CodeBook, Coding, held_columns
+from mcf_cli.core.design.lines import Entries, line_of
 from mcf_cli.core.kernels.dispatch import (
     coded_product,
     loops_over_pairs,

@@ -1,21 +1,14 @@
-"""Numbering the distinct (feature, value) pairs of a matrix, once for all that is made of its rows.
-
-Log-MGF sums at weights of each row's own, T_n = P + along_n Q: what a variational parameter per example needs.
-
-Both functions return the sums (n x K), their derivatives in `along` (n x K), and a pullback of a gradient in the sums
-to P and Q, for one part of a block (see `design`).
-"""
+"""Numbering the distinct (feature, value) pairs of a matrix, once for all that is made of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.core.corruptions.base import Array, Corruption, Pairs
+from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.kernels.dispatch import index_type
 
 _MANY = 32  # pairs that occur fewer times on average stand in the order of their number: loops of even length
@@ -113,93 +106,3 @@ def _distinct(data: Array) -> Array | None:
         if len(found) * _REPEATED > max(len(data), 1 << 12):
             return None
     return found
-
-
-Along = tuple[Array, Array, Callable[[Array], tuple[Array, Array]]]
-
-
-@dataclass(frozen=True)
-class Entries:
-    """Entries of a part one by one, and the matrices that add them up by row and by feature."""
-
-    row: Array
-    feature: Array
-    value: Array
-    by_row: sp.csr_matrix
-    by_feature: sp.csr_matrix
-    block_wise: bool
-
-    @classmethod
-    def of(cls, matrix: Any, pairs: Pairs | None, everywhere: bool) -> Entries:
-        """The stored entries; every column of every row where the family changes zeros too."""
-        if everywhere:
-            dense = matrix.toarray() if sp.issparse(matrix) else matrix
-            n, width = dense.shape
-            feature, row, value = np.tile(np.arange(width), n), np.repeat(np.arange(n), width), dense.ravel()
-        else:
-            listed = sp.csr_matrix(matrix)
-            row = np.repeat(np.arange(listed.shape[0]), np.diff(listed.indptr))
-            feature = listed.indices if pairs is None else pairs.feature[listed.indices]
-            value = listed.data if pairs is None else pairs.value[listed.indices]
-            n, width = listed.shape[0], listed.shape[1] if pairs is None else pairs.scatter.shape[0]
-        ones, number = np.ones(len(row)), np.arange(len(row))
-        by_row = sp.csr_matrix((ones, (row, number)), shape=(n, len(row)))
-        by_feature = sp.csr_matrix((ones, (feature, number)), shape=(width, len(row)))
-        return cls(row, feature, value, by_row, by_feature, everywhere)
-
-
-def line_of(part: Any, family: Corruption, P: Array, Q: Array) -> Callable[[Array], Along]:
-    """log-MGF sums of a part at T_n = P + along_n Q, as a function of `along`."""
-    variance = family.quadratic_variance()
-    return _entries(part.entries, family, P, Q) if variance is None else _quadratic(part, variance, P, Q)
-
-
-def _added_up(matrix: sp.csr_matrix, entries: Array) -> Array:
-    """matrix @ entries.T, a column at a time: no copy in another order."""
-    return np.column_stack([matrix @ column for column in entries])
-
-
-def _entries(entries: Entries, family: Corruption, P: Array, Q: Array) -> Callable[[Array], Along]:
-    """No table can be shared between rows, so every entry is evaluated."""
-    feature, row, x = entries.feature, entries.row, entries.value
-    own_P, own_Q, K = np.ascontiguousarray(P[feature].T), Q[feature], P.shape[1]
-    if not entries.block_wise:
-        family = family.at(feature)
-
-    def at(along: Array) -> Along:
-        t, value = own_P + along[row] * own_Q, x
-        if entries.block_wise:  # features on the last axis, one row after the other
-            t, value = t.reshape(K, len(along), len(Q)), x.reshape(len(along), len(Q))
-        kappa, rate = (array.reshape(K, -1) for array in family.log_mgf_and_derivative(t, value))
-
-        def pullback(G: Array) -> tuple[Array, Array]:
-            share = rate * G.T[:, row]
-            return _added_up(entries.by_feature, share), entries.by_feature @ (share.sum(axis=0) * along[row])
-
-        return _added_up(entries.by_row, kappa), _added_up(entries.by_row, rate * own_Q), pullback
-
-    return at
-
-
-def _quadratic(part: Any, variance: Any, P: Array, Q: Array) -> Callable[[Array], Along]:
-    """The same where kappa = t x + variance t^2 / 2: sums of squares and products with X as it is stored.
-
-    The products are the same for all `along`.
-    """
-    spread = np.broadcast_to(np.asarray(variance, dtype=float), Q.shape)[:, None]
-    PP, PQ, QQ = (spread * P * P).sum(axis=0), (spread * P).T @ Q, float(spread[:, 0] @ (Q * Q))
-    of_Q, of_P = part.product(Q[:, None]), part.product(P) + 0.5 * PP
-
-    def at(along: Array) -> Along:
-        column = along[:, None]
-        total = of_P + column * (of_Q + PQ) + (0.5 * QQ) * column**2
-
-        def pullback(G: Array) -> tuple[Array, Array]:
-            g, once, by_row = G.sum(axis=0), along @ G, along * G.sum(axis=1)
-            g_P = part.adjoint(G) + spread * (P * g + Q[:, None] * once)
-            g_Q = part.adjoint(by_row[:, None])[:, 0] + spread[:, 0] * (P @ once + Q * (along @ by_row))
-            return g_P, g_Q
-
-        return total, of_Q + PQ + QQ * column, pullback
-
-    return at

@@ -9,7 +9,7 @@ import numpy as np
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.kernels.dispatch import add_at
 from mcf_cli.core.kernels.threads import a_few_at_a_time
-from mcf_cli.core.losses.base import Batch, BlockHessian, BlockResult, Loss, MarginLoss
+from mcf_cli.core.losses.base import Batch, BlockResult, Loss, SecondDerivative, TwiceDifferentiable
 
 
 class Minimand:
@@ -72,7 +72,7 @@ class Objective(Minimand):
 
     def expand(self, W: Array, b: Array) -> tuple[float, Callable[[], tuple[Array, Array, Hessian]]]:
         """The value, and for the asking the gradients in W and b and the second derivative."""
-        assert isinstance(self.loss, MarginLoss)
+        assert isinstance(self.loss, TwiceDifferentiable)
         W = np.ascontiguousarray(W)
         loss, V = self.loss, self.loss.lift(W)
         expanded = list(a_few_at_a_time(lambda batch: loss.expand(batch, _of(batch, V), b), self.batches))
@@ -91,8 +91,9 @@ class Objective(Minimand):
 
     @property
     def has_hessian(self) -> bool:
-        """Newton's method can use its second derivative: that of a margin loss."""
-        return isinstance(self.loss, MarginLoss)
+        """Newton's method can use its second derivative."""
+        loss = self.loss
+        return isinstance(loss, TwiceDifferentiable) and all(map(loss.differentiates, self.batches))
 
     def _beside(self, W: Array, b: Array) -> float:
         """The value of the terms that belong to no block."""
@@ -130,7 +131,7 @@ class _Sum:
 class Hessian:
     """The second derivative of an objective at one point, until the objective is evaluated again."""
 
-    def __init__(self, loss: MarginLoss, blocks: list[BlockHessian], diagonal: Array, l2: float):
+    def __init__(self, loss: TwiceDifferentiable, blocks: list[SecondDerivative], diagonal: Array, l2: float):
         self.loss, self.blocks, self.l2 = loss, blocks, l2
         self._diagonal = diagonal  # of the blocks, in the weights that they see
 
@@ -151,8 +152,7 @@ class Hessian:
         """The part of the diagonal that couples no two weights: l2, and the second derivatives of log-MGFs."""
         total = None
         for block in self.blocks:
-            share = self.loss.squares_from_margins(block.bend, block.batch.block.label)
-            total = _added(total, share, block.batch.block.columns, self._diagonal.shape)
+            total = _added(total, block.alone, block.batch.block.columns, self._diagonal.shape)
         assert total is not None
         return self.loss.unlift_squares(total) + 2.0 * self.l2
 

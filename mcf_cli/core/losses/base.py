@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from mcf_cli.core.design.blocks import Block, Expanded, dot, row_sum
 from mcf_cli.core.design.dense import DenseBlock, DenseExpanded
 
 BlockResult = tuple[float, Array, Array]  # value, gradient in W (the block's columns) and in b
-Derivatives = tuple[
-    Array, Array, Array, "BlockHessian"
-]  # gradients in W and b; second derivative: diagonal, all
+# Gradients in W and b; second derivative: diagonal, all.
+Derivatives = tuple[Array, Array, Array, "SecondDerivative"]
 
 
 class Loss(ABC):
@@ -120,7 +119,38 @@ class Batch:
         return self.weight[0] if alike else self.weight[:, None]
 
 
-class MarginLoss(Loss):
+class SecondDerivative(Protocol):
+    """The second derivative of a block's loss at one point."""
+
+    @property
+    def batch(self) -> Batch:
+        """The block with its weights."""
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        """Its product with a change (V, v_b) of the weights and biases."""
+
+    @property
+    def alone(self) -> Array:
+        """The part of its diagonal that couples no two weights."""
+
+    @property
+    def bias_diagonal(self) -> Array:
+        """Its diagonal in the biases."""
+
+
+class TwiceDifferentiable(Loss):
+    """A loss that Newton's method can minimise."""
+
+    def differentiates(self, batch: Batch) -> bool:
+        """Whether it can on these rows."""
+        return True
+
+    @abstractmethod
+    def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
+        """The value, and both derivatives for the asking: a step that is not taken needs its value alone."""
+
+
+class MarginLoss(TwiceDifferentiable):
     """A loss phi(s) of the log-MGF sums s = sum_d kappa_d(T_d) + margins of b, with T = margins(W).
 
     T is linear in W; which map it is, and phi, make the loss. Both derivatives follow here, so that L-BFGS and
@@ -176,7 +206,6 @@ class MarginLoss(Loss):
         return self.unlift(np.bincount(batch.target, G[:, 0], self.n_classes)[:, None])[0]
 
     def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
-        """The value, and both derivatives for the asking: a step that is not taken needs its value alone."""
         y = batch.block.label
         block, T = batch.block, self.margins(W, y)
         sums = block.expanded(T) if isinstance(block, DenseBlock) else Expanded(block, T)
@@ -215,6 +244,10 @@ class BlockHessian:
         image = self.sums.gradient(dG)
         image += self.sums.bent(T, self.bend)
         return self.loss.from_margins(image, y), self.loss._to_biases(self.batch, dG)
+
+    @property
+    def alone(self) -> Array:
+        return self.loss.squares_from_margins(self.bend, self.batch.block.label)
 
     @property
     def bias_diagonal(self) -> Array:

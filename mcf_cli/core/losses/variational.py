@@ -1,22 +1,22 @@
-"""The losses: quadratic, exponential and logistic, each marginalised over the corruption.
-
-Every logistic variant is on the scale of log(1 + e^{-y w.x}).
-"""
+"""The variational bound on the expected logistic loss: by a lambda of each example, or one for all."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from mcf_cli.core.corruptions.base import Array
-from mcf_cli.core.design.blocks import row_sum
+from mcf_cli.core.design.blocks import dot, row_sum
+from mcf_cli.core.design.lines import Ends, RowMatrix, bend_diagonal, bent
 from mcf_cli.core.kernels.dispatch import log_sum_exp
-from mcf_cli.core.losses.base import Batch, BlockResult, Loss
+from mcf_cli.core.losses.base import Batch, BlockResult, Derivatives, TwiceDifferentiable
 
 
-class Variational(Loss):
+class Variational(TwiceDifferentiable):
     """The variational bound, Eq. tighter_bound: Jensen's bound about a reference that lambda in [0, 1] moves.
 
     For any reference r:  E log sum_k e^{w_k.x~} <= r.m + log sum_k E e^{(w_k - r).x~}. Jensen's bound takes
@@ -81,7 +81,35 @@ class Variational(Loss):
         G = log_sum_exp(s + b @ p)[1] * batch.weight[:, None]
         return float(Q @ pullback(G).sum(axis=1))
 
+    def differentiates(self, batch: Batch) -> bool:
+        """Two classes, a lambda of each example, and features that are corrupted one by one (or cells)."""
+        return self.binary and not self.shared_lambda and not any(f.couples for _, f in batch.block.parts)
+
+    def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
+        rows = self._settled_rows(batch, W, b)
+
+        def derivatives() -> Derivatives:
+            g_W, g_b = rows.gradient()
+            hessian = rows.second_derivative()
+            return g_W, g_b, hessian.diagonal, hessian
+
+        return dot(batch.weight, rows.value), derivatives
+
+    def _settled_rows(self, batch: Batch, W: Array, b: Array) -> _Rows:
+        """The rows of a block at the minimum over lambda."""
+        sign = 1.0 if batch.block.label else -1.0
+        ends, bias = Ends(batch.block, sign * W[:, 0]), sign * float(b[0])
+
+        def slope(lam: Array) -> Array:
+            s, first, _ = ends.at(lam)
+            return np.einsum("nk,nk->n", _softmax(s, lam, bias)[1], first) - ends.mean
+
+        return _Rows(batch, sign, bias, ends, self._root(batch, slope, ends.mean))
+
     def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        if self.differentiates(batch):
+            rows = self._settled_rows(batch, W, b)
+            return dot(batch.weight, rows.value), *rows.gradient()
         y, block = batch.block.label, batch.block
         assert y is not None
         p, q, linear = self._line(y)
@@ -133,6 +161,86 @@ class Variational(Loss):
                 self._recent[key] = np.clip(-ends[0] / rate, 0.0, 1.0), rate
         self._recent[key] = increasing_root(function, *self._recent[key], 1e-12 * (1.0 + np.abs(size)))
         return self._recent[key][0]
+
+
+def _softmax(s: Array, lam: Array, bias: float) -> tuple[Array, Array]:
+    """The log sum of both ends with the bias, which is a feature of value 1, and their shares."""
+    return log_sum_exp(s + bias * np.column_stack([lam - 1.0, lam]))
+
+
+class _Rows:
+    """Rows of one class at the weights w = y W and their lambda, with all derivatives of their bounds F.
+
+    With pi the shares of the ends c = (lam - 1, lam), primes for derivatives in t and a = c_1 kappa'_1 - c_0 kappa'_0:
+
+        F_w      = sum_k pi_k c_k kappa'_k - lam m           F_ww = diag(sum_k pi_k c_k^2 kappa''_k) + pi_0 pi_1 a a'
+        F_lam    = sum_k pi_k s'_k - w.m                     F_lam,lam = sum_k pi_k s''_k + pi_0 pi_1 (s'_1 - s'_0)^2
+        F_w,lam  = sum_k pi_k (kappa'_k + c_k w kappa''_k) + pi_0 pi_1 (s'_1 - s'_0) a - m
+
+    Where lambda is inside [0, 1] it follows the weights, so that the second derivative of the minimum is
+    F_ww - F_w,lam F_lam,w / F_lam,lam.
+    """
+
+    def __init__(self, batch: Batch, sign: float, bias: float, ends: Ends, lam: Array):
+        self.batch, self.sign, self.ends, self.lam = batch, sign, ends, lam
+        s, self.first, self.second = ends.at(lam)
+        self.value, self.shares = _softmax(s, lam, bias)
+        self.value -= lam * (ends.mean + bias)
+        self.c = np.column_stack([lam - 1.0, lam])
+
+    def gradient(self) -> tuple[Array, Array]:
+        """In W and b."""
+        weight, nothing = self.batch.weight, np.zeros_like(self.c)
+        slopes = self.ends.matrix(self.shares * self.c, nothing, -self.lam)
+        of_bias = np.einsum("nk,nk->n", self.shares, self.c) - self.lam
+        return self.sign * slopes.adjoint(weight)[:, None], np.array([self.sign * dot(weight, of_bias)])
+
+    def second_derivative(self) -> _SecondDerivative:
+        weight, nothing = self.batch.weight, np.zeros_like(self.c)
+        apart = self.first[:, 1] - self.first[:, 0]
+        both = self.shares[:, 0] * self.shares[:, 1]
+        outward = self.c * np.array([-1.0, 1.0])
+        a = self.ends.matrix(outward, nothing, np.zeros_like(both))
+        mixed = self.shares + (both * apart)[:, None] * outward
+        m = self.ends.matrix(mixed, self.shares * self.c, -np.ones_like(both))
+        bends = self.ends.bends(weight[:, None] * self.shares * self.c**2)
+        curvature = np.einsum("nk,nk->n", self.shares, self.second) + both * apart**2
+        follows = (self.lam > 0.0) & (self.lam < 1.0) & (curvature > 0.0)
+        give = np.divide(weight, curvature, out=np.zeros_like(weight), where=follows)
+        return _SecondDerivative(self.batch, bends, a, weight * both, m, give, both * apart)
+
+
+@dataclass(frozen=True)
+class _SecondDerivative:
+    """bends + sum_n a_n a_n' stiff_n - m_n m_n' give_n."""
+
+    batch: Batch
+    bends: list[tuple[Any, Array]]
+    a: RowMatrix
+    stiff: Array
+    m: RowMatrix
+    give: Array
+    m_bias: Array  # the entry of m for the bias; that of a is 1
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        v, bias = V[:, 0], float(v_b[0])
+        stiff = self.stiff * (self.a.forward(v) + bias)
+        give = self.give * (self.m.forward(v) + bias * self.m_bias)
+        image = bent(self.bends, v) + self.a.adjoint(stiff) - self.m.adjoint(give)
+        return image[:, None], np.array([stiff.sum() - dot(give, self.m_bias)])
+
+    @property
+    def alone(self) -> Array:
+        return bend_diagonal(self.bends, self.a.width)[:, None]
+
+    @property
+    def diagonal(self) -> Array:
+        """Of its first two terms, the second derivative at fixed lambda: a preconditioner must not be below zero."""
+        return self.alone + self.a.squares(self.stiff)[:, None]
+
+    @property
+    def bias_diagonal(self) -> Array:
+        return np.array([self.stiff.sum()])
 
 
 def increasing_root(
