@@ -115,7 +115,7 @@ select:                        # chosen on validation rows
   folds: 5
 
 # prepare: {scale: standard}   # or max: columns brought to one size, learnt from training rows
-evaluation: {protocol: split}  # split, cv, learning-curve, nightmare, explicit, bounds, cost, loo
+evaluation: {protocol: split}  # split, cv, learning-curve, nightmare, explicit, label-noise, anytime, bounds, cost, loo
 repeats: 1
 
 profiles:                      # what --profile smoke or --profile quick overrides
@@ -266,7 +266,8 @@ def _parts(
     return [part.model_copy(update=each) for each in updates if each["corruption"]]
 
 
-COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q", "cost": "reproduce", "loo": "reproduce"}
+COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q"}
+COMMAND_OF |= dict.fromkeys(("cost", "loo", "label-noise", "anytime"), "reproduce")
 REGRESSION = "regressions are fitted by `mcf train`; this command compares classifiers"
 
 
@@ -306,6 +307,11 @@ def load_request(request: Request, file: Path | None, given: Mapping[str, Any]) 
         )
     if loaded.config.task == "regression" and request.command != "train":
         raise loaded.error(["task"], REGRESSION)
+    aided = [place for place, entry in enumerate(loaded.config.grid) if set(entry.aid or ()) - {"none"}]
+    if aided and request.command in ("train", "compare"):
+        raise loaded.error(
+            ["grid", aided[0], "aid"], f"`mcf {request.command}` has no aids: use `mcf sweep-q`"
+        )
     if request.losses or request.corruptions or request.q is not None:
         loaded = narrowed(loaded, request.losses, request.corruptions, request.q)
     if file is None:

@@ -11,6 +11,7 @@ from mcf_cli.errors import McfError
 from mcf_cli.experiments import aids
 from mcf_cli.experiments.engine import run_spec
 from mcf_cli.experiments.evaluate import delete, expected_mistakes
+from mcf_cli.experiments.flags import Request, load_request
 from mcf_cli.experiments.load import load_config
 from mcf_cli.experiments.plan import make_plan
 from mcf_cli.experiments.rows import build_rows
@@ -222,3 +223,19 @@ def test_every_way_meets_the_same_deleted_pixels_and_trees_take_marks():
     assert len({errors["quadratic", aid, 0.0] for aid in (None, "mean", "conditional", "reduced")}) == 1
     assert errors["quadratic", "conditional", 0.5] < errors["quadratic", None, 0.5]
     assert ("boosting", None, 0.5) in errors
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("grid: [{loss: quadratic, aid: presence}]", "has no aids"),
+        ("evaluation: {protocol: anytime}", "reproduce"),
+    ],
+)
+def test_a_command_that_knows_no_aids_says_so(tmp_path, change, words):
+    file = tmp_path / "aid.yaml"
+    file.write_text(f"item: a\ndatasets: [builtin-reviews]\n{change}\n")
+    if "grid" not in change:
+        file.write_text(file.read_text() + "grid: [{loss: quadratic}]\n")
+    with pytest.raises(McfError, match=words):
+        load_request(Request("train", ("split",), {}), file, {"flags": {}})
