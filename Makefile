@@ -54,10 +54,16 @@ test-wheel: $(VENV)/dev-ready  ## build the wheel and use it in an empty environ
 test-faults: $(VENV)/dev-ready  ## kill, starve and damage real runs: part of `make test`, about two minutes
 	$(BIN)/python -m pytest tests/faults
 
-# Compiled anew, into a folder of its own: what is kept elsewhere does not look at bounds.
-test-bounds: $(VENV)/dev-ready  ## the core's tests with every index of the compiled loops checked: about a minute
-	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$cache $(BIN)/python -m pytest -n 2 --dist loadfile tests/core tests/baselines/test_fdrop.py
+# Compiled anew, into a folder of its own: what is kept elsewhere does not look at bounds. Left out are
+# scikit-learn's checks and what is not about fits (model files, errata); every loop has tests of its own among these.
+BOUNDS := tests/core/test_gate.py tests/core/test_kernels.py tests/core/test_design.py tests/core/test_scale.py \
+	tests/core/test_newton.py tests/core/test_solvers.py tests/core/test_losses.py tests/core/test_plain.py \
+	tests/core/test_chunks.py tests/core/test_groups.py tests/core/test_stress.py tests/core/test_stability.py \
+	tests/core/test_corruptions.py tests/core/test_estimators.py tests/core/test_expected.py tests/baselines/test_fdrop.py
+
+test-bounds: $(VENV)/dev-ready  ## the tests of compiled loops with every index checked: two minutes
+	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$cache \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -k 'not compliance' $(BOUNDS)
 
 data: $(VENV)/ready  ## get every data set that can be had; what cannot is replaced and marked
 	-$(BIN)/mcf data get --all

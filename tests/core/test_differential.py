@@ -17,7 +17,8 @@ def problems():
 
 def _takes_long(problem):
     """Fits in chunks that need many passes take up to 25 s each: `python -m tests.core.campaign` has them."""
-    return problem.path == "chunks" and problem.form in ("exponential", "approximation")
+    slow = ("exponential", "approximation", "variational-shared", "variational-pairwise")
+    return problem.path == "chunks" and problem.form in slow
 
 
 @pytest.mark.parametrize("first", range(0, 240, 20))

@@ -29,7 +29,7 @@ MUST_ASK = {
     "variational-beats-approximation": "most", "jensen-beats-variational": "tends", "splice-gain": "0.6",
     "splice-relative-gain": "15%", "splice-best-q": "0.15 to 0.4", "splice-multinomial": "no improvement",
     "deletion-quadratic": "40%", "deletion-exponential": "47%", "deletion-logistic": "60%",
-    "deletion-fdrop": "every level", "cost-exponential": "2", "cost-logistic": "10", "cifar-like-mcrbm": "29.0%",
+    "deletion-fdrop": "every level", "cost-exponential": "2", "cost-logistic": "10", "cifar-like-mcrbm": "29.1%",
     "splice-logistic-best": "logistic", "cheaper-than-fdrop": "cheaper", "linear-in-n": "O(N)",
     "no-dearer-than-copies": "copies", "sparse-high-dimensional": "sparse", "weight-undertraining": "non-zero",
     "poisson-outliers": "outliers", "poisson-clip": "cutoff", "gaussian-is-ridge": "ridge", "laplace-is-ridge": "ridge",
