@@ -44,7 +44,7 @@ def public_names(path: Path) -> Iterator[str]:
 
 
 def test_there_are_few_modules():
-    assert len(MODULES) <= 138  # 105 when the house was built; each capability since has a room of its own
+    assert len(MODULES) <= 139  # 105 when the house was built; each capability since has a room of its own
 
 
 @pytest.mark.parametrize(("folder", "most"), [("experiments", 14), ("cli", 9)])

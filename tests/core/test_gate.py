@@ -235,7 +235,7 @@ def test_fdrop_refuses_labels_that_are_no_codes(labels):
 needs_numba = pytest.mark.skipif(
     importlib.util.find_spec("numba") is None, reason="the compiled loops are the optional extra [fast]"
 )
-MODULES = ("mcf_cli.core.kernels.loops", "mcf_cli.baselines.fdrop_loops")
+MODULES = ("mcf_cli.core.kernels.loops", "mcf_cli.core.kernels.row_loops", "mcf_cli.baselines.fdrop_loops")
 
 
 def arguments():

@@ -15,6 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Pairs, squared
+from mcf_cli.core.corruptions.elementwise import Coded
+from mcf_cli.core.kernels.dispatch import compiled, unsigned
 
 Along = tuple[Array, Array, Callable[[Array], tuple[Array, Array]]]
 
@@ -42,6 +44,11 @@ class Entries:
             return cls(listed.indptr, listed.indices, listed.data, listed.shape[1], False)
         feature, value = pairs.feature[listed.indices], pairs.value[listed.indices]
         return cls(listed.indptr, feature, value, pairs.scatter.shape[0], False)
+
+    @property
+    def short(self) -> bool:
+        """Whether the compiled loops take its indices."""
+        return bool(self.starts.dtype == self.feature.dtype == np.int32)
 
     @cached_property
     def row(self) -> Array:
@@ -140,15 +147,32 @@ class Ends:
 
     def __init__(self, block: Any, w: Array):
         self.width = len(w)
-        self.parts = []
+        self.parts: list[tuple[Any, Any]] = []
+        self._held: tuple[Any, Any] = None, None  # where `at` was last, and what it found
         for part, family in block.parts:
             variance, own = family.quadratic_variance(), part.weights(w)
             kind = _Quadratic(part, variance, own) if variance is not None else _Entrywise(part, family, own)
             self.parts.append((part, kind))
         self.mean: Array = reduce(np.add, [kind.mean for _, kind in self.parts])  # w.E[x~]
 
+    def root(self, start: Array, bias: float) -> Array | None:
+        """The lambda of each row that minimises its bound, by a compiled loop; None where there is none."""
+        kind = self.parts[0][1]
+        if len(self.parts) > 1 or not isinstance(kind, _Entrywise):
+            return None
+        found = kind.root(start, bias)
+        if found is None:
+            return None
+        self._held = found
+        return found[0]
+
     def at(self, lam: Array) -> EndSums:
         """The sums; all else is then at this lam."""
+        if self._held[0] is not lam:
+            self._held = lam, self._at(lam)
+        return self._held[1]
+
+    def _at(self, lam: Array) -> EndSums:
         value, first, second = self.parts[0][1].at(lam)
         for _, kind in self.parts[1:]:
             value, first, second = map(np.add, (value, first, second), kind.at(lam))
@@ -177,6 +201,26 @@ def bend_diagonal(bends: list[tuple[Any, Array]], width: int) -> Array:
     for part, bend in bends:
         diagonal[part.columns] = part.to_weights(bend, diagonal=True)
     return diagonal
+
+
+def twice(
+    a: RowMatrix, stiff: Array, m: RowMatrix, give: Array, m_bias: Array, v: Array, bias: float
+) -> tuple[Array, float]:
+    """sum_n stiff_n a_n (a_n.v) - give_n m_n (m_n.v), and the same of the bias: an entry of 1 in a, m_bias in m."""
+    (part, of_a), (_, of_m) = a.parts[0], m.parts[0]
+    by_entries = (
+        len(a.parts) == 1 and sp.issparse(of_a) and of_a.indices.dtype == of_a.indptr.dtype == np.int32
+    )
+    loop = compiled("ends_product_loop", of_a.nnz, "row_loops") if by_entries else None
+    if loop is not None:
+        inner = np.ascontiguousarray(part.weights(v))
+        image, of_bias, result = np.zeros_like(inner), np.empty(1), np.zeros(a.width)
+        numbers = unsigned(of_a.indptr), unsigned(of_a.indices)
+        loop(*numbers, of_a.data, of_m.data, stiff, give, m_bias, bias, inner, image, of_bias)
+        result[part.columns] = part.to_weights(image)
+        return result, float(of_bias[0])
+    along_a, along_m = stiff * (a.forward(v) + bias), give * (m.forward(v) + bias * m_bias)
+    return a.adjoint(along_a) - m.adjoint(along_m), float(along_a.sum() - along_m @ m_bias)
 
 
 @dataclass(frozen=True)
@@ -225,6 +269,27 @@ class _Entrywise:
 
     def _added(self, values: Array) -> Array:
         return self.entries.by_row @ values
+
+    def root(self, start: Array, bias: float) -> tuple[Array, EndSums] | None:
+        """As that of `Ends`, with what `at` has to say there."""
+        family, entries = self.family, self.entries
+        if not isinstance(family, Coded):
+            return None
+        loop = compiled("blankout_ends_loop", len(entries.value), "row_loops")
+        if loop is None or not entries.short:
+            return None
+        q = np.asarray(family._q(), dtype=float)
+        scale = np.ascontiguousarray(entries.value * family.survivor(q))
+        shift = np.atleast_1d(np.log1p(-q) - np.log(q))
+        lam, rates = start.copy(), np.empty((2, len(scale)))
+        sums, slopes, curvatures = (np.empty((len(lam), 2)) for _ in range(3))
+        numbers, w = (unsigned(entries.starts), unsigned(entries.feature)), np.ascontiguousarray(self.w)
+        negligible = 1e-12 * (1.0 + np.abs(self.mean))
+        loop(*numbers, scale, shift, w, self.mean, negligible, bias, lam, rates, sums, slopes, curvatures)
+        sums += self._added(np.broadcast_to(np.log(q), scale.shape))[:, None]
+        rates *= scale
+        self.slopes, self.curvatures = list(rates), [slope * (scale - slope) for slope in rates]
+        return lam, (sums, slopes, curvatures)
 
     def at(self, lam: Array) -> EndSums:
         row, x = self.entries.row, self._by_row(self.entries.value)

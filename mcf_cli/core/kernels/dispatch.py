@@ -408,6 +408,6 @@ def add_at(total: Array, rows: Array, share: Array) -> None:
         total[rows] += share
 
 
-def compiled(name: str, size: int) -> Any:
+def compiled(name: str, size: int, module: str = "loops") -> Any:
     """One of the compiled loops; None where there is none (see `compiled_loop`), or for little work."""
-    return compiled_loop("mcf_cli.core.kernels.loops", name) if size >= _WORTH_COMPILING else None
+    return compiled_loop(f"mcf_cli.core.kernels.{module}", name) if size >= _WORTH_COMPILING else None

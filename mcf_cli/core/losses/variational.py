@@ -11,7 +11,7 @@ import numpy as np
 
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.design.blocks import dot, row_sum
-from mcf_cli.core.design.lines import Ends, RowMatrix, bend_diagonal, bent
+from mcf_cli.core.design.lines import Ends, RowMatrix, bend_diagonal, bent, twice
 from mcf_cli.core.kernels.dispatch import log_sum_exp
 from mcf_cli.core.losses.base import Batch, BlockResult, Derivatives, TwiceDifferentiable
 
@@ -104,7 +104,13 @@ class Variational(TwiceDifferentiable):
             s, first, _ = ends.at(lam)
             return np.einsum("nk,nk->n", _softmax(s, lam, bias)[1], first) - ends.mean
 
-        return _Rows(batch, sign, bias, ends, self._root(batch, slope, ends.mean))
+        start = self._recent[batch][0] if batch in self._recent else np.full(len(ends.mean), 0.5)
+        lam = ends.root(start, bias)
+        if lam is None:
+            lam = self._root(batch, slope, ends.mean)
+        else:
+            self._recent[batch] = lam, np.ones_like(lam)
+        return _Rows(batch, sign, bias, ends, lam)
 
     def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
         if self.differentiates(batch):
@@ -224,10 +230,8 @@ class _SecondDerivative:
 
     def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
         v, bias = V[:, 0], float(v_b[0])
-        stiff = self.stiff * (self.a.forward(v) + bias)
-        give = self.give * (self.m.forward(v) + bias * self.m_bias)
-        image = bent(self.bends, v) + self.a.adjoint(stiff) - self.m.adjoint(give)
-        return image[:, None], np.array([stiff.sum() - dot(give, self.m_bias)])
+        image, of_bias = twice(self.a, self.stiff, self.m, self.give, self.m_bias, v, bias)
+        return (image + bent(self.bends, v))[:, None], np.array([of_bias])
 
     @property
     def alone(self) -> Array:
