@@ -269,6 +269,14 @@ def arguments():
             numbers(4, 5),
             numbers(4),
         ),
+        "blankout_ends_loop": (
+            *(starts(4), places(5), numbers(10), numbers(10), numbers(5), numbers(4), np.ones(4), 0.5),
+            *(np.full(4, 0.5), numbers(2, 10), *(numbers(4, 2) for _ in range(3))),
+        ),
+        "ends_product_loop": (
+            *(starts(4), places(5), numbers(10), numbers(10), numbers(4), numbers(4), numbers(4), 0.5),
+            *(numbers(5), numbers(5), numbers(1)),
+        ),
         "sums_pullback": (*pairs(), numbers(6), numbers(4), numbers(5)),
         "narrow_product": (starts(4), places(6), numbers(6, 4), numbers(4, 4)),
         "pairs_along_loop": (*pairs(), numbers(6, 3), numbers(5, 3), numbers(4, 3)),
