@@ -275,7 +275,7 @@ def arguments():
         ),
         "ends_product_loop": (
             *(starts(4), places(5), numbers(10), numbers(10), numbers(4), numbers(4), numbers(4), 0.5),
-            *(numbers(5), numbers(5), numbers(1)),
+            *(numbers(5), numbers(6)),
         ),
         "sums_pullback": (*pairs(), numbers(6), numbers(4), numbers(5)),
         "narrow_product": (starts(4), places(6), numbers(6, 4), numbers(4, 4)),
@@ -293,6 +293,7 @@ def arguments():
 
 # Arguments that a number leads to: how long they have to be is what the numbers say, which `canonical` has seen.
 LOOKED_UP = {
+    "blankout_ends_loop": [4],
     "blankout_table_loop": [0],
     "blankout_sums_loop": [0, 9],
     "sums_pullback": [4, 5],

@@ -214,11 +214,11 @@ def twice(
     loop = compiled("ends_product_loop", of_a.nnz, "row_loops") if by_entries else None
     if loop is not None:
         inner = np.ascontiguousarray(part.weights(v))
-        image, of_bias, result = np.zeros_like(inner), np.empty(1), np.zeros(a.width)
+        image, result = np.zeros(len(inner) + 1), np.zeros(a.width)
         numbers = unsigned(of_a.indptr), unsigned(of_a.indices)
-        loop(*numbers, of_a.data, of_m.data, stiff, give, m_bias, bias, inner, image, of_bias)
-        result[part.columns] = part.to_weights(image)
-        return result, float(of_bias[0])
+        loop(*numbers, of_a.data, of_m.data, stiff, give, m_bias, bias, inner, image)
+        result[part.columns] = part.to_weights(image[:-1])
+        return result, float(image[-1])
     along_a, along_m = stiff * (a.forward(v) + bias), give * (m.forward(v) + bias * m_bias)
     return a.adjoint(along_a) - m.adjoint(along_m), float(along_a.sum() - along_m @ m_bias)
 

@@ -141,7 +141,7 @@ def blankout_ends_loop(
             sums[row, k], slopes[row, k], curvatures[row, k] = found[0, k], found[1, k], found[2, k]
 
 
-@_loop(INDICES, INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, nb.float64, VECTOR, INTO_VECTOR, INTO_VECTOR)
+@_loop(INDICES, INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, nb.float64, VECTOR, INTO_VECTOR)
 def ends_product_loop(
     starts: Any,
     feature: Any,
@@ -153,13 +153,12 @@ def ends_product_loop(
     bias: float,
     v: Any,
     image: Any,
-    image_bias: Any,
 ) -> None:
-    """sum_n stiff_n a_n (a_n.v) - give_n m_n (m_n.v), added to the image; row by row, so that each is read once."""
+    """sum_n stiff_n a_n (a_n.v) - give_n m_n (m_n.v), added to the image, the bias last; each row is read once."""
     n_rows = len(stiff)
     if not (len(a) == len(m) == len(feature) and _delimit(starts, n_rows, feature)):
         raise ValueError(MISFIT)
-    if not (len(give) == len(m_bias) == n_rows and len(image) == len(v) and len(image_bias) == 1):
+    if not (len(give) == len(m_bias) == n_rows and len(image) == len(v) + 1):
         raise ValueError(MISFIT)
     of_bias = 0.0
     for row in range(n_rows):
@@ -173,4 +172,4 @@ def ends_product_loop(
         for place in range(starts[row], starts[row + 1]):
             image[feature[place]] += along_a * a[place] - along_m * m[place]
         of_bias += along_a - along_m * m_bias[row]
-    image_bias[0] = of_bias
+    image[len(v)] += of_bias
