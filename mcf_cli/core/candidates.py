@@ -23,6 +23,7 @@ from mcf_cli.core.corruptions.bounded import BitSwap
 from mcf_cli.core.corruptions.elementwise import Dropout
 from mcf_cli.core.corruptions.multinomial import Multinomial
 from mcf_cli.core.corruptions.per_feature import BY_NAME, resolve
+from mcf_cli.core.model import class_weights
 from mcf_cli.core.problem import Problem, Solution, codes_of
 from mcf_cli.core.selection import Division, fits_along, path_errors
 
@@ -162,6 +163,7 @@ class Trials:
     fit: dict[str, Any]
     model: Any  # the estimator that a scorer sees
     labels: Any  # what it predicts: the classes in the order of their codes; None for a regression
+    class_weight: Any = None  # of fits, by the rows that train
 
     def candidates(self) -> Iterator[tuple[int, int, Family, float | None]]:
         for number, family in enumerate(self.families):
@@ -178,7 +180,7 @@ class Trials:
             raise ValueError(
                 f"fold {fold} trains on rows of one class; take a stratified splitter, or fewer folds"
             )
-        problem = self.problem.subset(train)
+        problem = self.problem.subset(train, self._training_weight(train))
         measure = self._measure(fold, test)
         shapes = [(len(family.levels), len(self.l2s)) for family in self.families]
         errors, converged = [np.zeros(shape) for shape in shapes], [np.ones(shape, bool) for shape in shapes]
@@ -213,6 +215,14 @@ class Trials:
         again, settled = self._scored(divisions, asked, self.fit, n_jobs)
         errors[:, near], converged[:, near] = again[:, near], settled[:, near]
         return errors, converged, near
+
+    def _training_weight(self, rows: Array) -> Array:
+        """The weight of each training row in fits."""
+        weight, y = self.sample_weight[rows], self.problem.y[rows]
+        if self.class_weight is None:
+            return weight
+        totals = np.bincount(y, weight, minlength=len(self.labels))
+        return weight * class_weights(self.class_weight, self.labels, totals)[y]
 
     def _scored(
         self, divisions: list[Division], asked: list[Array], fit: dict[str, Any], n_jobs: int | None
@@ -267,8 +277,8 @@ class Trials:
                 f"cv='loo' needs loss='quadratic', whose leave-one-out is exact; this model has "
                 f"loss={self.problem.loss_name!r}: give a number of folds"
             )
-        if (self.sample_weight != self.sample_weight[0]).any():
-            raise ValueError("cv='loo' takes no sample_weight; give a number of folds")
+        if self.class_weight is not None or (self.sample_weight != self.sample_weight[0]).any():
+            raise ValueError("cv='loo' takes no sample_weight and no class_weight; give a number of folds")
         y = self.problem.y
         shapes = [(len(y), len(family.levels), len(self.l2s)) for family in self.families]
         errors = [np.empty(shape) for shape in shapes]

@@ -27,15 +27,29 @@ class _Chooses:
     """What the two estimators share: candidates, folds, the choice, and the fit of the chosen model."""
 
     corruption: Any
-    qs: Any
-    l2s: Any
-    cv: Any
-    scoring: Any
-    one_standard_error: bool
-    n_jobs: int | None
-    refit: bool
-    random_state: Any
     missing: str | None = None  # NaN is refused: fill it before, or in a pipeline
+
+    def __init__(
+        self,
+        qs: Any,
+        l2s: Any,
+        cv: Any,
+        scoring: Any,
+        one_standard_error: bool,
+        refit: bool,
+        n_jobs: int | None,
+        random_state: Any,
+        **model: Any,
+    ):
+        super().__init__(**model)
+        self.qs = qs
+        self.l2s = l2s
+        self.cv = cv
+        self.scoring = scoring
+        self.one_standard_error = one_standard_error
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _weights(self, X: Any, sample_weight: Any) -> Array:
         weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -235,6 +249,9 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
     n_jobs : folds at a time, as of joblib
     surrogate, multiclass, shared_lambda, fit_intercept, max_iter, tol : as of `MCFClassifier`
     random_state : of the deleted features
+    class_weight : as of `MCFClassifier`; "balanced" goes by the training rows of each fold. Fits are weighted, scores
+        are not
+    verbose : True writes a line about the chosen model
 
     Attributes
     ----------
@@ -279,23 +296,23 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
         max_iter: int = 1000,
         tol: float = 1e-4,
         random_state: Any = None,
+        class_weight: Any = None,
+        verbose: Any = False,
     ):
-        self.loss = loss
-        self.corruption = corruption
-        self.qs = qs
-        self.l2s = l2s
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.surrogate = surrogate
-        self.multiclass = multiclass
-        self.shared_lambda = shared_lambda
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+        search = qs, l2s, cv, scoring, one_standard_error, refit, n_jobs, random_state
+        super().__init__(
+            *search,
+            loss=loss,
+            corruption=corruption,
+            surrogate=surrogate,
+            multiclass=multiclass,
+            shared_lambda=shared_lambda,
+            fit_intercept=fit_intercept,
+            max_iter=max_iter,
+            tol=tol,
+            class_weight=class_weight,
+            verbose=verbose,
+        )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose, and fit the choice to all rows.
@@ -333,11 +350,12 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
             {"max_iter": self.max_iter, "tol": self.tol},
             MCFClassifier(**form),
             self.classes_,
+            self.class_weight,
         )
         chosen = self._choose(trials, y, groups)
         if self.refit:
-            model = MCFClassifier(**form, **chosen, max_iter=self.max_iter, tol=self.tol)
-            self._refitted(model, X, y, sample_weight)
+            form |= {name: getattr(self, name) for name in ("max_iter", "tol", "class_weight", "verbose")}
+            self._refitted(MCFClassifier(**form, **chosen), X, y, sample_weight)
         return self
 
 
@@ -351,6 +369,7 @@ class MCFRegressorCV(_Chooses, MCFRegressor):
     scoring : "mse" (the default), ("deletion", rate): the mean squared error when each feature of the test rows is lost
         with that probability, or the name of a scikit-learn scorer or a callable scorer(model, X, y)
     fit_intercept : whether there is a bias
+    verbose : True writes a line about the chosen model
 
     Attributes
     ----------
@@ -381,17 +400,10 @@ class MCFRegressorCV(_Chooses, MCFRegressor):
         n_jobs: int | None = None,
         fit_intercept: bool = True,
         random_state: Any = None,
+        verbose: Any = False,
     ):
-        self.corruption = corruption
-        self.qs = qs
-        self.l2s = l2s
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
+        search = qs, l2s, cv, scoring, one_standard_error, refit, n_jobs, random_state
+        super().__init__(*search, corruption=corruption, fit_intercept=fit_intercept, verbose=verbose)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose, and fit the choice to all rows.
@@ -421,7 +433,7 @@ class MCFRegressorCV(_Chooses, MCFRegressor):
         )
         chosen = self._choose(trials, y, groups)
         if self.refit:
-            self._refitted(MCFRegressor(**form, **chosen), X, y, sample_weight)
+            self._refitted(MCFRegressor(**form, **chosen, verbose=self.verbose), X, y, sample_weight)
         return self
 
 

@@ -132,7 +132,8 @@ def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
-        return totals.sum() / (len(classes) * totals)
+        present = totals > 0.0
+        return np.divide(totals.sum() / present.sum(), totals, out=np.ones(len(totals)), where=present)
     if not isinstance(class_weight, dict):
         raise ValueError(f"class_weight={class_weight!r} is not known; give a dict, 'balanced' or None")
     weights = compute_class_weight(class_weight, classes=classes, y=classes)

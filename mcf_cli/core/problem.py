@@ -138,15 +138,15 @@ class Problem:
         self._correlated: list[Array | None] = []
         self._nears: dict[bytes, tuple[Problem, Array]] = {}
 
-    def subset(self, rows: Array) -> Problem:
-        """The same problem on some rows, which share the coding of the whole."""
+    def subset(self, rows: Array, sample_weight: Array | None = None) -> Problem:
+        """The same problem on some rows, of their own or of other weights, which share the coding of the whole."""
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
         part = Problem(
             self.X[rows],
             self.y[rows],
             loss=self.loss_name,
             fit_intercept=self.fit_intercept,
-            sample_weight=self.sample_weight[rows],
+            sample_weight=self.sample_weight[rows] if sample_weight is None else sample_weight,
             n_classes=self.n_classes,
             codes=None if self.unlabeled is not None else CodeBook(self.codes, rows),
             drop_absent=self.drop_absent,

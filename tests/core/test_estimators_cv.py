@@ -221,6 +221,18 @@ def test_weights_count_in_fits_and_scores():
         np.testing.assert_allclose(weighted.coef_, copied.coef_, atol=1e-5)
 
 
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 5.0}], ids=["balanced", "dict"])
+def test_class_weights_are_those_of_a_grid_search(class_weight):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    y = (X[:, 0] + rng.normal(size=300) > 1.2).astype(int)
+    form = {"class_weight": class_weight, "tol": 1e-6}
+    search = MCFClassifierCV(qs=[0.1, 0.4], l2s=[1e-1, 1e-2], cv=3, scoring="f1", **form).fit(X, y)
+    grid = GridSearchCV(MCFClassifier(**form), grid_of(search), cv=3, scoring="f1").fit(X, y)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], grid.cv_results_["mean_test_score"])
+    np.testing.assert_allclose(search.coef_, grid.best_estimator_.coef_, atol=1e-8)
+
+
 def test_folds_in_parallel_change_nothing(digits):
     one, two = (MCFClassifierCV(n_jobs=n_jobs, **SMALL).fit(*digits) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.scores_path_["blankout"], two.scores_path_["blankout"])
