@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo test test-wheel test-faults test-bounds quick data reproduce-all report bench docs article lint hooks clean
+.PHONY: help install lock demo smoke test test-wheel test-faults test-bounds quick data reproduce-all report bench docs article lint hooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,8 +42,16 @@ $(BIN)/mcf reproduce --profile $(1) --jobs 0 --out $(2); status=$$?; \
 $(BIN)/mcf report --out $(2) && exit $$status
 endef
 
-demo: $(VENV)/ready  ## every paper item on built-in data, with the report: about two minutes
-	$(call reproduce,smoke,results/demo)
+DEMO := --jobs 0 --out results/demo
+
+demo: $(VENV)/ready  ## a sweep over q, digits with lost pixels, a comparison, and their page: about a minute, built-in data
+	$(BIN)/mcf sweep-q $(DEMO) --set title="How much corruption to train with"
+	$(BIN)/mcf nightmare $(DEMO) --set title="The nightmare at test time"
+	$(BIN)/mcf compare $(DEMO) --set title="Which corruption suits the data"
+	$(BIN)/mcf report --out results/demo
+
+smoke: $(VENV)/ready  ## every item of the paper on built-in data, with the report: about two minutes
+	$(call reproduce,smoke,results/smoke)
 
 test: $(VENV)/dev-ready  ## run the test suite, two files at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -75,8 +83,9 @@ reproduce-all: data  ## the whole paper at full scale, into results/, then our o
 	($(call reproduce,paper,results)); status=$$?; \
 	$(BIN)/mcf reproduce --beyond --jobs 0 && exit $$status
 
-report: $(VENV)/ready  ## tables, figures and report of what is in results/
+report: $(VENV)/ready  ## tables, figures and report of what is in results/, and the README's paragraph on them
 	$(BIN)/mcf report --out results
+	$(BIN)/python docs/readme.py
 
 docs: $(VENV)/dev-ready  ## the documentation site, into docs/_build; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build

@@ -49,6 +49,8 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"mcf {version}"
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["print.css"]
 
 
 def leave_out(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:

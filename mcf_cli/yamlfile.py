@@ -66,7 +66,7 @@ def read_yaml(path: Path) -> PlacedDict:
     """The mapping that a YAML file holds, or an McfError with file and line."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise McfError(f"{path}: larger than {MAX_BYTES:,} bytes, which no config of this program is.")
+            raise McfError(f"{path}: larger than {MAX_BYTES:,} bytes, which is too large for a config.")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise McfError(

@@ -39,13 +39,13 @@ def mcf(tmp_path_factory):
 
 def test_every_item_of_the_paper_runs_and_is_reported(mcf):
     mcf("reproduce", "--profile", "smoke", "--jobs", "2", "--quiet")
-    mcf("report", "--out", "results/demo")
-    page = (mcf.folder / "results" / "demo" / "report.html").read_text()
+    mcf("report", "--out", "results/smoke")
+    page = (mcf.folder / "results" / "smoke" / "report.html").read_text()
     assert 'id="fig3"' in page and 'id="fig9"' in page
-    assert not (mcf.folder / "results" / "demo" / "claims.csv").exists(), "built-in data got verdicts"
+    assert not (mcf.folder / "results" / "smoke" / "claims.csv").exists(), "built-in data got verdicts"
     (shipped,) = mcf.folder.parent.glob("env/lib/python*/site-packages/mcf_cli/configs/claims.yaml")
-    mcf("report", "--out", "results/demo", "--claims", shipped)
-    with (mcf.folder / "results" / "demo" / "claims.csv").open(newline="") as file:
+    mcf("report", "--out", "results/smoke", "--claims", shipped)
+    with (mcf.folder / "results" / "smoke" / "claims.csv").open(newline="") as file:
         verdicts = [row["verdict"] for row in csv.DictReader(file)]
     assert len(verdicts) > 50
     assert "holds" in verdicts

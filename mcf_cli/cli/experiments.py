@@ -20,7 +20,7 @@ from mcf_cli.experiments.engine import Engine, make_engine
 from mcf_cli.experiments.flags import Request, load_request
 from mcf_cli.experiments.load import SCRATCH
 from mcf_cli.experiments.plan import Plan, make_plan
-from mcf_cli.experiments.run import RunOutcome, counted, progress_of, run_plan
+from mcf_cli.experiments.run import ROWS, RunOutcome, counted, progress_of, run_plan, with_own_folder
 from mcf_cli.experiments.store import Store
 from mcf_cli.files import refuse_own_input
 from mcf_cli.progress import console, listening
@@ -73,7 +73,7 @@ def run_one(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> RunOu
     say(data_sentences(plan), options)
     if asked.name == engine.name and engine.jobs < asked.jobs:
         trials = counted(len(plan.trials), "trial")
-        say([f"{trials}: {engine.jobs} workers in place of {asked.jobs}."], options)
+        say([f"Using {engine.jobs} workers instead of {asked.jobs}, for {trials}."], options)
     with prompt_interrupt(how_to_resume()), listening(options.quiet, engine.jobs) as listener:
         outcome = run_plan(plan, out, engine, listener, force=options.force, wait=options.wait)
     if outcome.interrupted:
@@ -150,7 +150,7 @@ def say(sentences: list[str], options: RunOptions) -> None:
 
 def how_to_resume() -> str:
     """The command that was given: finished trials are not run again."""
-    return f"Stopped. What is finished is kept; go on with: {shlex.join(['mcf', *sys.argv[1:]])}"
+    return f"Stopped. Finished trials are kept; resume with: {shlex.join(['mcf', *sys.argv[1:]])}"
 
 
 @click.command(
@@ -159,14 +159,16 @@ def how_to_resume() -> str:
     epilog="Example: mcf sweep-q --dataset reviews.csv --q 0:0.9:0.1 --loss logistic",
 )
 @click.option(
-    "--q", type=RATES, help="Corruption levels: 0.5, 0,0.5,0.9, 0:0.9:0.1 or observed (missing rates)."
+    "--q",
+    type=RATES,
+    help="Corruption levels: 0.5, a list 0,0.5,0.9, a range 0:0.9:0.1, or observed (how often each column is missing).",
 )
 @method_filters
 @run_options
 def sweep_q_command(
     options: RunOptions, q: Any, losses: tuple[str, ...], corruptions: tuple[str, ...]
 ) -> None:
-    """Test error against the corruption level, as a table and a plot.
+    """Measure test error against the corruption level, as a table and a plot.
 
     Without --config it runs on built-in reviews: three losses, blankout and Poisson corruption, l2 chosen by
     cross-validation at every point.
@@ -176,14 +178,16 @@ def sweep_q_command(
 
 @click.command("nightmare", cls=GroupedCommand, epilog="Example: mcf nightmare --deletion 0.5")
 @click.option(
-    "--deletion", type=NUMBER_LIST, help="Share of features deleted: 0.5, or 0,0.5,0.9, or 0:0.9:0.1."
+    "--deletion",
+    type=NUMBER_LIST,
+    help="Shares of features to delete: 0.5, a list 0,0.5,0.9 or a range 0:0.9:0.1.",
 )
 @method_filters
 @run_options
 def nightmare_command(
     options: RunOptions, deletion: object, losses: tuple[str, ...], corruptions: tuple[str, ...]
 ) -> None:
-    """Errors under test-time deletion: all losses with and without MCF, FDROP and hinge.
+    """Measure errors when features are deleted at test time: all losses with and without MCF, FDROP and hinge.
 
     l2, q and FDROP's budget are chosen for every deletion level, on validation rows with that deletion.
     Without --config it runs on built-in digits.
@@ -195,8 +199,8 @@ def nightmare_command(
 @click.command(
     "learning-curve", cls=GroupedCommand, epilog="Example: mcf learning-curve --sizes 100,200,400 --repeats 5"
 )
-@click.option("--sizes", type=NUMBER_LIST, help="Numbers of training rows, as 100,200,400.")
-@click.option("--repeats", type=click.IntRange(min=1), help="Random subsets of each size.")
+@click.option("--sizes", type=NUMBER_LIST, help="Numbers of training rows, e.g. 100,200,400.")
+@click.option("--repeats", type=click.IntRange(min=1), help="Number of random subsets of each size.")
 @method_filters
 @run_options
 def learning_curve_command(
@@ -206,7 +210,7 @@ def learning_curve_command(
     losses: tuple[str, ...],
     corruptions: tuple[str, ...],
 ) -> None:
-    """Test error against training-set size, with and without MCF; mean and deviation over random subsets.
+    """Measure test error against training-set size, with and without MCF: mean and deviation over random subsets.
 
     Without --config it runs on built-in topics.
     """
@@ -217,13 +221,13 @@ def learning_curve_command(
 @click.command(
     "explicit", cls=GroupedCommand, epilog="Example: mcf explicit --copies 1,4,16 --corruption blankout"
 )
-@click.option("--copies", type=NUMBER_LIST, help="Numbers of corrupted copies, as 1,2,4,8.")
+@click.option("--copies", type=NUMBER_LIST, help="Numbers of corrupted copies, e.g. 1,2,4,8.")
 @method_filters
 @run_options
 def explicit_command(
     options: RunOptions, copies: object, losses: tuple[str, ...], corruptions: tuple[str, ...]
 ) -> None:
-    """Test error of a plain model trained on M corrupted copies, and of MCF, which is M = infinity.
+    """Compare a plain model trained on M corrupted copies with MCF, which is M = infinity.
 
     Without --config it runs on built-in reviews with the quadratic loss.
     """
@@ -238,7 +242,7 @@ def explicit_command(
 )
 @run_options
 def bounds_command(options: RunOptions, q: object, lambdas: object) -> None:
-    """The variational bounds on the blankout logistic loss beside its exact expectation. Uses no data."""
+    """Compute the variational bounds on the blankout logistic loss, and its exact expectation. Uses no data."""
     flags = {"evaluation.q": q, "evaluation.lambdas": lambdas}
     run_command(Request("bounds", ("bounds",), flags), options)
 
@@ -249,7 +253,7 @@ def bounds_command(options: RunOptions, q: object, lambdas: object) -> None:
 @method_filters
 @run_options
 def table_command(options: RunOptions, losses: tuple[str, ...], corruptions: tuple[str, ...]) -> None:
-    """Test errors as a table of losses by corruptions; l2 and q chosen on validation rows.
+    """Make a table of test errors, losses by corruptions, with l2 and q chosen on validation rows.
 
     Without --config it runs on built-in textures.
     """
@@ -263,7 +267,7 @@ def table_command(options: RunOptions, losses: tuple[str, ...], corruptions: tup
 @click.option(
     "--deletion",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Compare also with this share of the features deleted in validation and test rows.",
+    help="Compare also with this share of the features deleted from validation and test rows.",
 )
 @click.option(
     "--loss",
@@ -274,7 +278,7 @@ def table_command(options: RunOptions, losses: tuple[str, ...], corruptions: tup
     "--corruption",
     "corruptions",
     multiple=True,
-    help="Only this corruption beside the plain model; may be repeated.",
+    help="Compare only this corruption with the plain model; may be repeated.",
 )
 @click.option("--q", type=RATES, help="Corruption levels to choose from.")
 @click.option("--l2", type=NUMBER_LIST, help="Penalties to choose from, two or more.")
@@ -288,11 +292,12 @@ def compare_command(
     q: object,
     l2: object,
 ) -> None:
-    """The plain model against every corruption on DATA: errors with 95% intervals, a verdict, what to train.
+    """Compare the plain model with every corruption on DATA: errors with 95% intervals, a verdict, what to train.
 
     DATA is your own .svmlight, .csv, .tsv or .npz file, or the name of a data set; without it the command runs on
-    built-in reviews. q and l2 are chosen on validation rows, and so is the method. Its test errors decide, row by row
-    beside those of the plain model, whether it is better.
+    built-in reviews. Validation rows choose q, l2 and the method. Test rows decide whether that method is better
+    than the plain model: their errors are compared row by row. The folder is named by data and loss; a comparison with
+    other settings gets a folder of its own. --column-groups adds the corruptions that lose columns together.
     """
     if data is not None and options.dataset:
         raise McfError(f"{data} and --dataset {options.dataset[0]}: name the data once.")
@@ -306,7 +311,9 @@ def compare_command(
     request = Request("compare", ("split", "nightmare"), flags, (loss,) if loss else (), asked)
     plan = make_plan(load_request(request, options.config, options.given()))
     check_comparable(plan)
-    outcome = run_or_dry_run(plan, options, options.out or SCRATCH)
+    out = options.out or SCRATCH
+    plan = with_own_folder(plan, out, ROWS, named=options.config is not None, force=options.force)
+    outcome = run_or_dry_run(plan, options, out)
     if outcome is not None:
         show_advice(outcome, options)
         sys.exit(0 if outcome.ok else 1)

@@ -69,7 +69,7 @@ SHELL_LINES = {
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(SHELL_LINES)))
 def completion_command(shell: str) -> None:
-    """Print the line for your shell's start file, as in `mcf completion bash >> ~/.bashrc`."""
+    """Print the line that sets up completion: `mcf completion bash >> ~/.bashrc`."""
     click.echo(SHELL_LINES[shell])
 
 
@@ -86,39 +86,51 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": (
         "mcf_cli.cli.experiments",
         "compare_command",
-        "Whether a corruption helps on your data, and which to train.",
+        "Find out whether a corruption helps on your data.",
     ),
     "train": (
         "mcf_cli.cli.models",
         "train_command",
         "Fit one model and save it with its metrics and config.",
     ),
-    "predict": ("mcf_cli.cli.models", "predict_command", "Predictions of a saved model as CSV."),
-    "sweep-q": ("mcf_cli.cli.experiments", "sweep_q_command", "Test error against the corruption level."),
+    "predict": ("mcf_cli.cli.models", "predict_command", "Write the predictions of a saved model as CSV."),
+    "sweep-q": (
+        "mcf_cli.cli.experiments",
+        "sweep_q_command",
+        "Measure test error against the corruption level.",
+    ),
     "nightmare": (
         "mcf_cli.cli.experiments",
         "nightmare_command",
-        "Errors when features are deleted at test time.",
+        "Measure errors when features are deleted at test time.",
     ),
     "learning-curve": (
         "mcf_cli.cli.experiments",
         "learning_curve_command",
-        "Test error against the training-set size.",
+        "Measure test error against the training-set size.",
     ),
     "explicit": (
         "mcf_cli.cli.experiments",
         "explicit_command",
-        "Corrupted copies against the marginalised limit.",
+        "Compare training on corrupted copies with MCF, their limit.",
     ),
-    "bounds": ("mcf_cli.cli.experiments", "bounds_command", "Bounds on the expected logistic loss."),
-    "table": ("mcf_cli.cli.experiments", "table_command", "Errors as a table of losses by corruptions."),
-    "reproduce": ("mcf_cli.cli.paper", "reproduce_command", "Any or all items of the paper."),
-    "status": ("mcf_cli.cli.paper", "status_command", "What is done, failed, missing."),
-    "report": ("mcf_cli.cli.paper", "report_command", "Tables, figures and the report of what is done."),
-    "clean": ("mcf_cli.cli.paper", "clean_command", "Forget results."),
-    "data": ("mcf_cli.cli.data", "data_command", "Get, import, verify and look at the data sets."),
-    "config": ("mcf_cli.cli.data", "config_command", "Check a config, start one, export its schema."),
-    "completion": ("mcf_cli.cli.main", "completion_command", "Shell completion for bash, zsh and fish."),
+    "bounds": ("mcf_cli.cli.experiments", "bounds_command", "Compute bounds on the expected logistic loss."),
+    "table": (
+        "mcf_cli.cli.experiments",
+        "table_command",
+        "Make a table of test errors, losses by corruptions.",
+    ),
+    "reproduce": ("mcf_cli.cli.paper", "reproduce_command", "Re-run any or all items of the paper."),
+    "status": ("mcf_cli.cli.paper", "status_command", "Show what is done, failed and missing."),
+    "report": (
+        "mcf_cli.cli.paper",
+        "report_command",
+        "Build tables, figures and the report from stored results.",
+    ),
+    "clean": ("mcf_cli.cli.paper", "clean_command", "Delete stored trials, so that they run again."),
+    "data": ("mcf_cli.cli.data", "data_command", "List, download, import and verify data sets."),
+    "config": ("mcf_cli.cli.data", "config_command", "Check a config, start one, or export its schema."),
+    "completion": ("mcf_cli.cli.main", "completion_command", "Set up completion for bash, zsh or fish."),
 }
 
 
@@ -154,8 +166,8 @@ class LazyGroup(click.Group):
 def main(debug: bool) -> None:
     """Marginalised corrupted features: train robust linear models, re-run the paper, judge its claims.
 
-    The paper is "Marginalizing Corrupted Features" (van der Maaten, Chen, Tyree, Weinberger). `mcf sweep-q` is a
-    good start: without options it runs on built-in data, in half a minute.
+    The paper is "Marginalizing Corrupted Features" (van der Maaten, Chen, Tyree, Weinberger). Try `mcf sweep-q`
+    first: without options it runs on built-in data and takes half a minute.
     """
 
 

@@ -13,15 +13,13 @@ from mcf_cli.cli.options import NUMBER_LIST, RATES, GroupedCommand, RunOptions, 
 from mcf_cli.experiments.flags import Request, load_request
 from mcf_cli.experiments.load import SCRATCH
 from mcf_cli.experiments.plan import make_plan
-from mcf_cli.experiments.run import RunOutcome
+from mcf_cli.experiments.run import MODEL, RunOutcome, with_own_folder
 from mcf_cli.experiments.train import (
     METRICS,
-    MODEL,
     check_one_model,
     final_model,
     number_errors,
     save_model,
-    with_own_folder,
 )
 from mcf_cli.files import write_text
 from mcf_cli.reporting.advice import beside_plain, beside_words
@@ -32,26 +30,30 @@ from mcf_cli.reporting.advice import beside_plain, beside_words
     cls=GroupedCommand,
     epilog="Example: mcf train --dataset reviews.csv --corruption dropout --q 0.3,0.5,0.7",
 )
-@click.option("--loss", help="quadratic, exponential or logistic.")
+@click.option(
+    "--loss", help="quadratic, exponential or logistic.  [default: logistic; for a regression quadratic]"
+)
 @click.option(
     "--corruption",
-    help="none, blankout, dropout, gaussian, laplace, poisson, bitswap, multinomial or thinning.",
+    help="none, blankout, dropout, gaussian, laplace, poisson, bitswap, multinomial, thinning, uniform, "
+    "group_dropout or group_blankout.",
 )
 @click.option(
     "--q",
     type=RATES,
-    help="Corruption level, several to choose from, or observed (missing rates).",
+    help="The corruption level, several to choose from, or observed (how often each column is missing).",
 )
-@click.option("--l2", type=NUMBER_LIST, help="Penalty, or several to choose from.")
+@click.option("--l2", type=NUMBER_LIST, help="The penalty, or several to choose from.")
 @click.option(
     "--final",
     type=click.Choice(["train", "all"]),
-    help="Rows of the saved model; with all the errors still come from held-out rows.  [default: train]",
+    help="Fit the saved model to training rows or to all rows; errors come from held-out rows either way.  "
+    "[default: train]",
 )
 @click.option(
     "--missing",
     type=click.Choice(["deleted", "mean", "conditional"]),
-    help="What missing cells are in rows to predict.  [default: deleted]",
+    help="How to treat missing cells in rows to predict.  [default: deleted]",
 )
 @run_options
 def train_command(
@@ -63,10 +65,10 @@ def train_command(
     final: str | None,
     missing: str | None,
 ) -> None:
-    """Fit one model, print its errors beside the plain model's, write model.npz, metrics.json and config.yaml.
+    """Fit one model, print its errors and the plain model's, and write model.npz, metrics.json and config.yaml.
 
-    l2 and q are chosen on validation rows when several are given. Without --config it trains on built-in
-    reviews: logistic loss, blankout; the folder is then named by data, loss and corruption, and one that holds
+    Validation rows choose among several l2 or q. Without --config it trains on built-in reviews, with the
+    logistic loss and blankout. The folder is then named after data, loss and corruption; a folder that holds
     another model is left alone.
     """
     if options.task == "regression" and options.config is None:
@@ -81,7 +83,7 @@ def train_model(request: Request, options: RunOptions) -> None:
     """Train and exit: 0 with a model, 1 when a trial failed."""
     plan, out = make_plan(load_request(request, options.config, options.given())), options.out or SCRATCH
     check_one_model(plan)
-    plan = with_own_folder(plan, out, named=options.config is not None, force=options.force)
+    plan = with_own_folder(plan, out, MODEL, named=options.config is not None, force=options.force)
     outcome = run_or_dry_run(plan, options, out)
     if outcome is None:
         return
@@ -122,23 +124,24 @@ def _errors(metrics: dict[str, Any]) -> str:
 
 
 def _further(metrics: dict[str, Any]) -> list[str]:
-    """What else decides how the errors are to be read."""
+    """What else a reader of the errors has to know."""
     rows, missing, said = metrics["rows"], metrics["missing"], []
     for name, what, form in (("error", "error", ".2%"), ("mse", "mean squared error", ".4g")):
         if repeats := metrics.get(f"test_{name}_over_repeats"):
             spread = f"{repeats['mean']:{form}} ± {repeats['deviation']:{form}}"
-            said.append(f"test {what} over {repeats['count']} repeats {spread}; the model is the first one's")
+            said.append(
+                f"test {what} over {repeats['count']} repeats: {spread}; the model is that of the first"
+            )
     if any(missing.values()):
         said.append(
-            f"missing values, counted as deleted: {missing['train']:,} in the training rows, "
-            f"{missing['test']:,} in the test rows"
-            + ("" if metrics["missing_as"] == "deleted" else f" (there as {metrics['missing_as']})")
+            f"missing values: {missing['train']:,} in the training rows, taken as deleted; "
+            f"{missing['test']:,} in the test rows, taken as {metrics['missing_as']}"
         )
     if not metrics["converged"]:
         said.append("the fit did not converge: raise fit.max_iter, fit.tol (--set) or l2")
     if metrics["fitted_to"] == "all":
         said.append(
-            f"the errors are those of a fit to {rows['train']:,} rows, with {rows['test']:,} held out; "
+            f"the errors come from a fit to {rows['train']:,} rows, with {rows['test']:,} held out; "
             f"{MODEL} is fitted to all of them"
         )
     return said
@@ -150,21 +153,27 @@ def _further(metrics: dict[str, Any]) -> list[str]:
     epilog="Example: mcf predict --model model.npz --data new.csv",
 )
 @click.option(
-    "--model", "model_path", type=click.Path(path_type=Path), required=True, help="model.npz of `mcf train`."
+    "--model",
+    "model_path",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A model.npz that `mcf train` wrote.",
 )
-@click.option("--data", required=True, help="A .svmlight, .csv or .npz file, or the name of a data set.")
-@click.option("--out", type=click.Path(path_type=Path), help="The CSV to write; default: stdout.")
+@click.option(
+    "--data", required=True, help="A .svmlight, .csv, .tsv or .npz file, or the name of a data set."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="The CSV to write.  [default: stdout]")
 @click.option("--probabilities", is_flag=True, help="Add the probability of each class (logistic loss).")
 @click.option(
     "--zero-based/--one-based",
     default=None,
-    help="How svmlight columns count; default: from 0 where a column 0 occurs, else from 1.",
+    help="Whether svmlight columns count from 0 or from 1.  [default: from 0 if a column 0 occurs, else from 1]",
 )
-@click.option("--ignore-extra", is_flag=True, help="Leave out columns that the model does not know.")
+@click.option("--ignore-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @click.option(
     "--missing",
     type=click.Choice(["deleted", "mean", "conditional"]),
-    help="What missing cells are: deleted, or what the model was trained for.",
+    help="How to treat missing cells.  [default: as the model was trained]",
 )
 def predict_command(
     model_path: Path,
@@ -175,11 +184,11 @@ def predict_command(
     ignore_extra: bool,
     missing: str | None,
 ) -> None:
-    """Predictions as CSV: row, prediction, and on request the probability of each class.
+    """Write predictions as CSV: row, prediction and, with --probabilities, the probability of each class.
 
-    Columns with names are matched by name, in any order; a label column is compared with the predictions. Scaling
-    that the model was trained with is applied. Missing cells count as deleted, unless the model was trained with
-    --missing mean or conditional.
+    Named columns are matched by name, in any order. A label column is compared with the predictions. Columns are
+    scaled as in training. Missing cells count as deleted, unless the model was trained with --missing mean or
+    conditional.
     """
     from mcf_cli.experiments.train import (
         choose_missing,

@@ -20,6 +20,7 @@ class RunOptions:
     test: Path | None
     task: str | None
     scale: str | None
+    column_groups: str | None
     seed: int | None
     profile: str | None
     jobs: int
@@ -45,6 +46,7 @@ class RunOptions:
             "flags": self.flags(),
             "datasets": self.dataset,
             "file_options": self.file_options(),
+            "column_groups": self.column_groups,
         }
 
     def file_options(self) -> dict[str, Any]:
@@ -85,14 +87,14 @@ RATES = RateList()
 # The sections of a command's help, after its own options.
 SECTIONS = {
     "What to run": ("config", "settings", "profile", "seed"),
-    "Data": ("dataset", "label", "test", "task", "scale"),
+    "Data": ("dataset", "label", "test", "task", "scale", "column_groups"),
     "How to run": ("jobs", "engine", "scheduler", "force", "wait", "dry_run"),
     "Output": ("out", "as_json", "quiet"),
 }
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its own options first, the shared ones in sections, and ends with an example."""
+    """A command whose help lists its own options, then the shared ones in sections, and ends with an example."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
@@ -118,48 +120,59 @@ _OPTIONS = [
     click.option(
         "--dataset",
         multiple=True,
-        help="A data set by name (`mcf data list`), or your own .svmlight, .csv, .tsv or .npz file; may be repeated.",
+        help="A data set (see `mcf data list`), or your own .svmlight, .csv, .tsv or .npz file; may be repeated.",
     ),
     click.option(
         "--label",
         metavar="COLUMN",
-        help="The label column of your own csv file: its name, its number from 1, first or last.  "
+        help="The label column of your csv file: its name, its number (from 1), first or last.  "
         "[default: a column called label, class, target or y, else the last]",
     ),
-    click.option(
-        "--test", type=click.Path(path_type=Path), help="Your own file of test rows, beside --dataset FILE."
-    ),
+    click.option("--test", type=click.Path(path_type=Path), help="A file of test rows for --dataset FILE."),
     click.option(
         "--task",
         type=click.Choice(["classification", "regression"]),
-        help="Whether your file's labels are classes or numbers to predict.  [default: classification]",
+        help="Whether the labels in your file are classes or numbers to predict.  [default: classification]",
     ),
     click.option(
         "--scale",
         type=click.Choice(["standard", "max", "none"]),
-        help="Bring the columns to one size: mean 0 and deviation 1, or largest value 1; learnt from training rows.",
+        help="Scale the columns: standard (mean 0, deviation 1 in the training rows) or max (largest value 1).",
     ),
-    click.option("--seed", type=click.IntRange(min=0), help="Decides splits, folds and deletions."),
     click.option(
-        "--profile", help="smoke (built-in data), quick (reduced) or paper, where the config has them."
+        "--column-groups",
+        metavar="GROUPS",
+        help="Columns that are lost together, for group_dropout and group_blankout: 10 (each ten in a row), or "
+        "names, numbers and ranges, as in 'a1:a10; b*'.",
     ),
-    click.option("--jobs", type=int, default=1, show_default=True, help="Workers; 0 means one per core."),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of splits, folds and deletions."),
+    click.option(
+        "--profile",
+        help="Use a profile of the config: smoke (built-in data), quick (reduced) or paper.",
+    ),
+    click.option(
+        "--jobs", type=int, default=1, show_default=True, help="Number of workers; 0 means one per core."
+    ),
     click.option(
         "--engine",
         type=click.Choice(["serial", "processes", "dask"]),
-        help="Default: serial for one job, processes for more, dask with --scheduler.",
+        help="How trials run.  [default: serial for one job, processes for more, dask with --scheduler]",
     ),
-    click.option("--scheduler", metavar="ADDRESS", help="A running dask scheduler, as tcp://host:8786."),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="Address of a running dask scheduler, e.g. tcp://host:8786."
+    ),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the results."),
     click.option(
-        "--force", is_flag=True, help="Run finished trials again; replace a model of another config."
+        "--force",
+        is_flag=True,
+        help="Run finished trials again, and replace a model that another config made.",
     ),
-    click.option("--wait", is_flag=True, help="Wait when another run writes to the same folder."),
-    click.option("--dry-run", is_flag=True, help="Say what would run, and how long it takes."),
+    click.option("--wait", is_flag=True, help="Wait if another run is writing to the same folder."),
     click.option(
-        "--json", "as_json", is_flag=True, help="Machine-readable output on stdout, nothing else there."
+        "--dry-run", is_flag=True, help="Run nothing; say what would run and how long it would take."
     ),
-    click.option("--quiet", is_flag=True, help="No progress: results, warnings and errors only."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else there."),
+    click.option("--quiet", is_flag=True, help="Show results, warnings and errors, but no progress."),
 ]
 
 
@@ -182,8 +195,11 @@ def method_filters(function: Callable[..., None]) -> Callable[..., None]:
         "--corruption",
         "corruptions",
         multiple=True,
-        help="Only this corruption, any that exists; may be repeated.",
+        help="Run only this corruption, whether or not the config has it; may be repeated.",
     )(function)
     return click.option(
-        "--loss", "losses", multiple=True, help="Only this loss, any that exists; may be repeated."
+        "--loss",
+        "losses",
+        multiple=True,
+        help="Run only this loss, whether or not the config has it; may be repeated.",
     )(function)

@@ -1,4 +1,4 @@
-"""The commands about the paper as a whole: reproduce its items, say how far they are, report on them, forget them."""
+"""The commands about the paper as a whole: reproduce its items, say how far they are, report on them, delete them."""
 
 import json
 import sys
@@ -11,6 +11,7 @@ from mcf_cli.cli.experiments import as_json, dry_run, run_one, say, say_set_asid
 from mcf_cli.cli.options import GroupedCommand, RunOptions, run_options
 from mcf_cli.errors import McfError, RunError
 from mcf_cli.experiments.engine import Engine, make_engine
+from mcf_cli.experiments.flags import check_groups_used
 from mcf_cli.experiments.load import BEYOND, SCRATCH, configs_folder, item_files, load_config, results_folder
 from mcf_cli.experiments.plan import DataMissing, Plan, make_plan
 from mcf_cli.experiments.run import (
@@ -28,15 +29,17 @@ from mcf_cli.reporting.results import Result, check_items, latest_folder, presen
 )
 @click.argument("items", nargs=-1, metavar="[ITEM ...]")
 @click.option(
-    "--configs", type=click.Path(path_type=Path, file_okay=False), help="Folder of the items' configs."
+    "--configs",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder with the configs of the items.",
 )
 @click.option(
-    "--allow-builtin", is_flag=True, help="Run an item on built-in data where its own is not on this machine."
+    "--allow-builtin", is_flag=True, help="Use built-in data for an item whose data is not on this machine."
 )
 @click.option(
     "--beyond",
     is_flag=True,
-    help="Run our own items beyond the paper, not the paper's: bounds, thinning, shift, msda, label-noise, ...",
+    help="Run our own items instead of the paper's: bounds, thinning, shift, msda, label-noise, ...",
 )
 @run_options
 def reproduce_command(
@@ -45,8 +48,8 @@ def reproduce_command(
     """Re-run any or all items of the paper: fig1, fig3, ..., table3, cost, loo.
 
     --profile smoke runs on built-in data in minutes, quick on real data with reduced grids, paper (the
-    default) at full scale. All is checked before anything runs; the same command resumes a run that was
-    interrupted. The paper profile skips an item whose data is missing, and says so.
+    default) at full scale. Everything is checked before anything runs. The same command resumes an
+    interrupted run. The paper profile skips an item whose data is missing, and says so.
     """
     reproduce(items, configs, options, allow_builtin, beyond)
 
@@ -119,6 +122,7 @@ def _say_skipped(skipped: list[str]) -> None:
 
 def _plan(path: Path, options: RunOptions, stand_ins: bool) -> Plan:
     loaded = load_config(path, **options.given())
+    check_groups_used(loaded, options.given())
     return make_plan(loaded, stand_ins)
 
 
@@ -158,12 +162,14 @@ def _conclude(outcomes: list[RunOutcome], options: RunOptions, skipped: list[str
 
 
 @click.command("status", cls=GroupedCommand, epilog="Example: mcf status --out results")
-@click.option("--out", type=click.Path(path_type=Path), help="A results folder; default: all below results/.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="A results folder.  [default: all below results/]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status_command(out: Path | None, as_json: bool) -> None:
-    """What is done, failed and missing, by the latest plan of every item. Exit code 1 if anything is.
+    """Show what is done, failed and missing in the latest run of every item. Exits with 1 unless all is done.
 
-    Items that came without their store, as committed results do, are listed by what their files say.
+    Items without a store, such as committed results, are listed by what their files say.
     """
     found = states_below(out)
     if as_json:
@@ -185,16 +191,16 @@ def status_command(out: Path | None, as_json: bool) -> None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="A results folder; default: the one that was last run into.",
+    help="A results folder.  [default: that of the latest run]",
 )
 @click.option(
     "--claims",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The claims to judge; default: configs/claims.yaml, or configs/beyond/claims.yaml on those items.",
+    help="The claims to judge.  [default: configs/claims.yaml, or configs/beyond/claims.yaml for those items]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def report_command(items: tuple[str, ...], out: Path | None, claims: Path | None, as_json: bool) -> None:
-    """Build tables, figures and the report from what is stored, without running anything."""
+    """Build tables, figures and the report from stored results, without running anything."""
     build_report(items, out, claims, as_json)
 
 
@@ -224,24 +230,22 @@ def build_report(items: tuple[str, ...], out: Path | None, claims: Path | None, 
 
 @click.command("clean", cls=GroupedCommand, epilog="Example: mcf clean sweep-q")
 @click.argument("items", nargs=-1, metavar="[ITEM ...]")
-@click.option("--out", type=click.Path(path_type=Path), help="A results folder; default: results/scratch.")
+@click.option("--out", type=click.Path(path_type=Path), help="A results folder.  [default: results/scratch]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def clean_command(items: tuple[str, ...], out: Path | None, yes: bool) -> None:
-    """Forget the stored trials of some or all items in a results folder.
+    """Delete the stored trials of some or all items in a results folder, so that they run again.
 
-    Tables and figures stay; the next run starts from nothing.
+    Tables and figures stay.
     """
-    from mcf_cli.experiments.store import Store
-
     folder = out or SCRATCH
     known = items_in(folder)
     check_items(items, known, folder)
     chosen = list(items) or known
     if not chosen:
-        click.echo(f"{folder} holds nothing to forget.")
+        click.echo(f"{folder} holds no trials to delete.")
         return
     if not yes:
-        click.confirm(f"Forget the trials of {', '.join(chosen)} in {folder}?", abort=True)
+        click.confirm(f"Delete the trials of {', '.join(chosen)} in {folder}?", abort=True)
     for item in chosen:
         others = Store(folder, item).forget()
-        click.echo(f"Forgotten: {item}" + (f" (not ours, and left: {', '.join(others)})" if others else ""))
+        click.echo(f"Deleted: {item}" + (f" (left alone: {', '.join(others)})" if others else ""))

@@ -30,8 +30,8 @@ class MarginalizedAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     Parameters
     ----------
-    corruption : a corruption or its name; what is deleted is what the features must stand in for
-    n_layers : how many layers
+    corruption : a corruption or its name; the other features learn to replace what it deletes
+    n_layers : number of layers
     l2 : penalty of each layer
     n_frequent : how many features the first layer reconstructs, at most
     output : "stacked" (the input and every layer side by side), "layers" (every layer) or "last"
@@ -73,7 +73,7 @@ class MarginalizedAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         Parameters
         ----------
-        X : rows, dense or sparse: of every domain that is at hand, labelled or not
+        X : rows, dense or sparse, of every domain that you have, labelled or not
         y : not used
 
         Returns

@@ -1,13 +1,12 @@
-"""What a choice is made from: families of corruption with their levels, penalties, and what each scores on a fold.
+"""What a search chooses from: families of corruption with their levels, penalties, and the score of each on a fold.
 
 All candidates share one problem: the rows are checked, coded and divided once, and within a fold the fits run along
-l2 from the strongest penalty to the weakest, each from the one before. No fit starts from a solution of another fold:
-that one has seen the rows which test here, and a fit that ends early would still know them.
+l2 from the strongest penalty to the weakest, each from the one before. No fit starts from a solution of another
+fold: that one has seen the rows that test here, and a fit that ends early would still know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +19,19 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from mcf_cli.core.corruptions.base import Array, Corruption, column_sums
 from mcf_cli.core.corruptions.bounded import BitSwap
+from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.elementwise import Dropout
 from mcf_cli.core.corruptions.multinomial import Multinomial
 from mcf_cli.core.corruptions.per_feature import BY_NAME, resolve
 from mcf_cli.core.model import class_weights
 from mcf_cli.core.problem import Problem, Solution, codes_of
-from mcf_cli.core.selection import Division, fits_along, path_errors
+from mcf_cli.core.selection import Division, fits_along, fits_from
 
 SELECTION_TOL = 1e-2  # of a first look at all candidates; those near the best go on to `tol`
-NEAR = 0.02  # of the best error, and its standard error: how far from it a candidate may be at the first look
+NEAR = 0.02  # of the best error: how far from it a candidate may be at the first look
+CLOSER = 0.01  # of tol: how precise the fits of those are that nearly tie
+TIED = 1e-4  # of the best error: how far from it a candidate may be that nearly ties; or one test row
+BYTES_OF_STARTS = 200_000_000  # of solutions, from which later fits start: more are not kept
 DELETIONS = 5  # draws of the deleted features of each test row
 _LEVEL_NAMES = ("q", "sigma", "scale", "a")
 _SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)  # of values that are lost
@@ -52,15 +55,18 @@ class Family:
         return clone(self.corruption).set_params(**{self.level: value})
 
 
-def families_of(corruption: Any, qs: Any, X: Any) -> list[Family]:
-    """One family, or a list of them, each with its levels: `qs`, `qs[name]`, or automatic ones for the data."""
+def families_of(corruption: Any, qs: Any, X: Any, table: ColumnNames = ColumnNames()) -> list[Family]:  # noqa: B008
+    """One family, or a list of them, each with its levels: `qs`, `qs[name]`, or automatic ones for the data.
+
+    `table` has the column names that a family may speak of.
+    """
     given = list(corruption) if isinstance(corruption, list | tuple) else [corruption]
     if not given:
         raise ValueError("corruption is an empty list; name at least one family, or None for the plain model")
     names = {cls: name for name, cls in BY_NAME.items()}
     families: list[Family] = []
     for one in given:
-        family = None if one is None or one == "none" else resolve(one)
+        family = None if one is None or one == "none" else resolve(one).named(table)
         name = "none" if family is None else names.get(type(family), type(family).__name__.lower())
         taken = sum(other.name.split("-")[0] == name for other in families)
         name = f"{name}-{taken + 1}" if taken else name
@@ -74,7 +80,7 @@ def families_of(corruption: Any, qs: Any, X: Any) -> list[Family]:
         families.append(Family(name, family, level, levels))
     if isinstance(qs, dict) and (unknown := set(qs) - {family.name for family in families}):
         known = ", ".join(family.name for family in families)
-        raise ValueError(f"qs names {sorted(unknown)[0]!r}, which is no family of corruption={known}")
+        raise ValueError(f"qs names {sorted(unknown)[0]!r}, which is not a family of corruption={known}")
     return families
 
 
@@ -165,15 +171,26 @@ class Trials:
     labels: Any  # what it predicts: the classes in the order of their codes; None for a regression
     class_weight: Any = None  # of fits, by the rows that train
 
-    def candidates(self) -> Iterator[tuple[int, int, Family, float | None]]:
-        for number, family in enumerate(self.families):
-            for place, level in enumerate(family.levels):
-                yield number, place, family, level
+    def paths(self) -> list[tuple[Family, float | None]]:
+        """Every corruption: the families with their levels, in the order that decides ties."""
+        return [(family, level) for family in self.families for level in family.levels]
+
+    def listed(self) -> list[tuple[int, int, int]]:
+        """The candidates: the places of family, level and penalty. Along each path the penalty falls."""
+        return [
+            (number, place, at)
+            for number, family in enumerate(self.families)
+            for place in range(len(family.levels))
+            for at in range(len(self.l2s))
+        ]
 
     def on_fold(
-        self, fold: int, division: Division, asked: list[Array], **fit: Any
-    ) -> tuple[list[Array], list[Array]]:
-        """Of each family the errors (levels x l2s) of the candidates asked for, and whether their fits converged."""
+        self, fold: int, division: Division, asked: Array, starts: dict[int, Solution], **fit: Any
+    ) -> tuple[Array, Array, dict[int, Solution]]:
+        """Of the candidates asked for (a mask) the errors, whether their fits converged, and the fits by candidate.
+
+        A fit starts from the candidate's own solution among `starts`, else along the path.
+        """
         train, test = division
         train = train[self.sample_weight[train] > 0.0]
         if self.labels is not None and len(np.unique(self.problem.y[train])) < 2:
@@ -182,39 +199,47 @@ class Trials:
             )
         problem = self.problem.subset(train, self._training_weight(train))
         measure = self._measure(fold, test)
-        shapes = [(len(family.levels), len(self.l2s)) for family in self.families]
-        errors, converged = [np.zeros(shape) for shape in shapes], [np.ones(shape, bool) for shape in shapes]
-        for number, place, family, level in self.candidates():
-            at = np.flatnonzero(asked[number][place])
-            if not len(at):
+        found: dict[int, Solution] = {}
+        errors, converged = np.zeros(len(asked)), np.ones(len(asked), bool)
+        for number, (family, level) in enumerate(self.paths()):
+            first = number * len(self.l2s)
+            at = (first + np.flatnonzero(asked[first : first + len(self.l2s)])).tolist()
+            if not at:
                 continue
-            corruption = family.at_level(level)
-            path = fits_along(problem, corruption, [self.l2s[penalty] for penalty in at], **fit)
-            row, solutions = path_errors(path, measure(corruption), len(at), patient=True)
-            errors[number][place, at] = row
-            converged[number][place, at] = [solution.converged for solution in solutions]
-        return errors, converged
+            corruption, l2s = family.at_level(level), [self.l2s[candidate - first] for candidate in at]
+            if all(candidate in starts for candidate in at):
+                begin = [starts[candidate] for candidate in at]
+                path = fits_from(problem, corruption, l2s, begin, **fit)
+            else:
+                path = fits_along(problem, corruption, l2s, ahead=True, **fit)
+            solutions = [solution for _, solution in path]
+            errors[at] = list(map(measure(corruption), solutions))
+            converged[at] = [solution.converged for solution in solutions]
+            found |= dict(zip(at, solutions, strict=True))
+        return errors, converged, found
 
-    def on_folds(self, divisions: list[Division], n_jobs: int | None) -> tuple[Array, Array, Array]:
+    def on_folds(
+        self, divisions: list[Division], n_jobs: int | None, one_standard_error: bool = False
+    ) -> tuple[Array, Array, Array]:
         """Errors (folds x candidates), whether the fits converged, and which candidates were fitted to `tol`.
 
         A first look at all of them takes fits to SELECTION_TOL. Those that come near the best of them are fitted to
-        `tol` and measured again: the choice is among these.
+        `tol` and measured again. Where the choice is still close, the candidates in question are fitted to a hundredth
+        of `tol`, so that it does not depend on where their fits ended. How near is near follows from how far
+        the errors moved when their fits went on.
         """
-        shapes = [(len(family.levels), len(self.l2s)) for family in self.families]
-        everyone, tol = [np.ones(shape, bool) for shape in shapes], self.fit.get("tol", 0.0)
-        if tol >= SELECTION_TOL or self.problem.loss_name == "quadratic":
-            return *self._scored(divisions, everyone, self.fit, n_jobs), _flat(everyone)
-        errors, converged = self._scored(divisions, everyone, {**self.fit, "tol": SELECTION_TOL}, n_jobs)
-        means = np.where(np.isnan(errors), np.inf, errors).mean(axis=0)
-        best = int(np.argmin(means))
-        spread = errors[:, best].std(ddof=1) / np.sqrt(len(errors)) if len(errors) > 1 else 0.0
-        near = means <= means[best] + spread + NEAR * abs(means[best])
-        ends = np.cumsum([levels * penalties for levels, penalties in shapes])[:-1]
-        asked = [part.reshape(shape) for part, shape in zip(np.split(near, ends), shapes, strict=True)]
-        again, settled = self._scored(divisions, asked, self.fit, n_jobs)
-        errors[:, near], converged[:, near] = again[:, near], settled[:, near]
-        return errors, converged, near
+        search = _Search(self, divisions, n_jobs, one_standard_error)
+        tol, everyone = self.fit.get("tol", 0.0), np.ones(len(self.listed()), bool)
+        first = {} if self.problem.loss_name == "quadratic" else {"tol": max(tol, SELECTION_TOL)}
+        search.measure(everyone, {**self.fit, **first})
+        if not first:
+            return search.errors, search.converged, everyone
+        to_tol = search.refine(self.fit, NEAR, everyone) if tol < SELECTION_TOL else everyone
+        converged = search.converged.copy()
+        rows = sum(len(test) for _, test in divisions)
+        if np.count_nonzero(search.close(TIED, to_tol, 1.0 / rows)) > 1:
+            search.refine({**self.fit, "tol": CLOSER * tol}, TIED, to_tol, 1.0 / rows)
+        return search.errors, converged, to_tol
 
     def _training_weight(self, rows: Array) -> Array:
         """The weight of each training row in fits."""
@@ -223,15 +248,6 @@ class Trials:
             return weight
         totals = np.bincount(y, weight, minlength=len(self.labels))
         return weight * class_weights(self.class_weight, self.labels, totals)[y]
-
-    def _scored(
-        self, divisions: list[Division], asked: list[Array], fit: dict[str, Any], n_jobs: int | None
-    ) -> tuple[Array, Array]:
-        of_folds = Parallel(n_jobs=n_jobs)(
-            delayed(self.on_fold)(fold, division, asked, **fit) for fold, division in enumerate(divisions)
-        )
-        errors, converged = zip(*of_folds, strict=True)
-        return np.array([_flat(found) for found in errors]), np.array([_flat(found) for found in converged])
 
     def _measure(self, fold: int, test: Array) -> Any:
         """Of a corruption: what measures a solution that was fitted under it on the test rows."""
@@ -268,8 +284,8 @@ class Trials:
             model.classes_ = self.labels if solution.labels is None else self.labels[solution.labels]
         return -float(self.scoring.scorer(model, X, y, **weights))
 
-    def leave_one_out(self) -> list[Array]:
-        """Of each family the mistakes of every row by the model without it, rows x levels x l2s."""
+    def leave_one_out(self) -> Array:
+        """The mistakes of every row by the model without it, rows x candidates."""
         if self.scoring.kind not in ("error", "mse"):
             raise ValueError("cv='loo' goes with scoring='error' or 'mse'; take folds for other scorings")
         if self.problem.loss_name != "quadratic":
@@ -280,20 +296,66 @@ class Trials:
         if self.class_weight is not None or (self.sample_weight != self.sample_weight[0]).any():
             raise ValueError("cv='loo' takes no sample_weight and no class_weight; give a number of folds")
         y = self.problem.y
-        shapes = [(len(y), len(family.levels), len(self.l2s)) for family in self.families]
-        errors = [np.empty(shape) for shape in shapes]
-        for number, place, family, level in self.candidates():
-            for at, l2 in enumerate(self.l2s):
-                scores = self.problem.loo(family.at_level(level), l2)
-                wrong = (
-                    (scores - y.reshape(len(y), -1)) ** 2 if self.labels is None else codes_of(scores) != y
-                )
-                errors[number][:, place, at] = wrong.mean(axis=1) if wrong.ndim == 2 else wrong
+        errors = np.empty((len(y), len(self.listed())))
+        for candidate, (number, place, at) in enumerate(self.listed()):
+            corruption = self.families[number].at_level(self.families[number].levels[place])
+            scores = self.problem.loo(corruption, self.l2s[at])
+            wrong = (scores - y.reshape(len(y), -1)) ** 2 if self.labels is None else codes_of(scores) != y
+            errors[:, candidate] = wrong.mean(axis=1) if wrong.ndim == 2 else wrong
         return errors
 
 
-def _flat(of_families: list[Array]) -> Array:
-    return np.concatenate([found.ravel() for found in of_families])
+class _Search:
+    """What is known of the candidates on every fold, and what their next fits can start from."""
+
+    def __init__(
+        self, trials: Trials, divisions: list[Division], n_jobs: int | None, one_standard_error: bool
+    ):
+        self.trials, self.divisions, self.n_jobs = trials, divisions, n_jobs
+        self.one_standard_error = one_standard_error
+        candidates, K = len(trials.listed()), trials.problem.n_classes
+        self.errors = np.zeros((len(divisions), candidates))
+        self.converged = np.ones(self.errors.shape, bool)
+        self.keeps = self.errors.size * (K if K > 2 else 1) * trials.problem.X.shape[1] * 8 <= BYTES_OF_STARTS
+        self.starts: list[dict[int, Solution]] = [{} for _ in divisions]
+
+    def measure(self, asked: Array, fit: dict[str, Any]) -> None:
+        """Fit the candidates asked for on every fold."""
+        folds = enumerate(zip(self.divisions, self.starts, strict=True))
+        of_folds = Parallel(n_jobs=self.n_jobs)(
+            delayed(self.trials.on_fold)(fold, division, asked, starts, **fit)
+            for fold, (division, starts) in folds
+        )
+        for fold, (errors, converged, solutions) in enumerate(of_folds):
+            self.errors[fold, asked], self.converged[fold, asked] = errors[asked], converged[asked]
+            self.starts[fold] |= solutions if self.keeps else {}
+
+    def refine(self, fit: dict[str, Any], near: float, among: Array, least: float = 0.0) -> Array:
+        """Fit further whatever may be the choice; returns which candidates these were.
+
+        They are the best and all that are no further from it than a share `near` of its error, `least`, or what such
+        fits have moved an error so far. With the one-standard-error rule they may be one standard error further away.
+        """
+        done, moved = np.zeros(len(among), bool), least
+        while (asked := self.close(near, among, moved) & ~done).any():
+            before = self._means()
+            self.measure(asked, fit)
+            after = self._means()
+            known = asked & np.isfinite(before) & np.isfinite(after)
+            moved, done = max(moved, np.abs(after[known] - before[known]).max(initial=0.0)), done | asked
+        return done
+
+    def close(self, near: float, among: Array, least: float) -> Array:
+        """The candidates that may be the choice, the best one among them."""
+        means = np.where(among, self._means(), np.inf)
+        best = int(np.argmin(means))
+        limit = means[best] + max(least, near * abs(means[best]))
+        if self.one_standard_error:
+            limit += self.errors[:, best].std(ddof=1) / np.sqrt(len(self.errors))
+        return among & (means <= limit)
+
+    def _means(self) -> Array:
+        return np.where(np.isnan(self.errors), np.inf, self.errors).mean(axis=0)
 
 
 def log_losses(solution: Solution, X: Any, y: Array) -> Array:

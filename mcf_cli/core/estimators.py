@@ -42,22 +42,22 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         expected loss itself, by its characteristic function: slow, for reference)
     multiclass : "pairwise" (the true Jensen bound) or "shared" (looser, K times fewer tables)
     shared_lambda : one variational parameter for all examples instead of one each
-    fit_intercept, max_iter, warm_start : as elsewhere in scikit-learn
-    missing : what NaN is, in prediction and in training: None refuses it, "deleted" takes 0 (what `Dropout` trains
-        for), "mean" the column's mean in training, "conditional" its distribution given what the row holds, from the
-        mean and covariance of the training rows; probabilities are then averaged over it. With the quadratic loss and
-        up to 1,000 features "conditional" is the model that a fit to the columns at hand would give
-    tol : the fit ends with the step that promises to lower the objective by at most 5 tol^2 of itself, whichever
-        solver it takes. It is no bound on the gradient, so the units of features do not matter as they do in
-        LogisticRegression. The default leaves less than a millionth of the objective on common data; 1e-3 is enough
-        for most predictions. A fit that does not get there raises a ConvergenceWarning
+    fit_intercept, max_iter, warm_start : as in scikit-learn
+    missing : how to treat NaN, in training and in prediction. None refuses it; "deleted" takes 0 (what `Dropout`
+        trains for); "mean" takes the column's mean in training; "conditional" takes its distribution given the other
+        values of the row, from the mean and covariance of the training rows, and averages probabilities over it. With
+        the quadratic loss and up to 1,000 features "conditional" gives the model of a fit to the observed columns
+    tol : the fit ends when a step would lower the objective by at most 5 tol^2 of its value, whichever solver runs.
+        It does not bound the gradient, so unlike in LogisticRegression the units of features do not matter. The
+        default leaves less than a millionth of the objective on common data; 1e-3 is enough for most predictions. A
+        fit that does not get there raises a ConvergenceWarning
     class_weight : a dict with a factor for the rows of each class, or "balanced", which gives all classes the same
         total weight
     verbose : True writes a line about each fit
-    label_noise : how wrong the labels are, for the logistic loss: the probability of a wrong label, a pair (rho+, rho-)
-        of flip rates for two classes (the second of `classes_` is +), a matrix P(seen | true) with classes in order, or
-        "estimate" (from cross-validated confusion). The loss is corrected so that its mean is that of the true labels;
-        needs l2 > 0
+    label_noise : how often labels are wrong, for the logistic loss: the probability of a wrong label, a pair
+        (rho+, rho-) of flip rates for two classes (the second of `classes_` is +), a matrix P(seen | true) with classes
+        in order, or "estimate" (from cross-validated confusion). The corrected loss has the mean that the true labels
+        would give; needs l2 > 0
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class MCFClassifier(ClassifierMixin, LinearModel):
     Notes
     -----
     A fit computes in float64. Scores and probabilities of float32 rows are float32, without a copy of the rows.
-    For rows that do not fit in memory there is `fit_chunks`, which gives the solution of `fit`.
+    `fit_chunks` trains on rows that do not fit in memory and gives the solution of `fit`.
 
     Examples
     --------
@@ -124,9 +124,9 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         X, y, sample_weight : rows (dense or sparse; sparse stays sparse), their labels and, if any, their weights
         X_unlabeled : rows without labels, for two classes and surrogate "gaussian", "exact" or "quadratic". The
             objective is then the mean plain loss of the labelled rows at their corrupted mean, plus the mean over all
-            rows, each unlabelled one of weight 1, of E[A(z~)] - A(E z~) with A(z) = log(1 + e^z): what corruption
-            adds to a row's loss does not depend on its label. With few labels it can push all scores to one side: a
-            warning says so, and a fit without these rows is the one to compare with
+            rows of E[A(z~)] - A(E z~) with A(z) = log(1 + e^z): what corruption adds to the loss of a row does not
+            depend on its label. Unlabelled rows have weight 1. With few labels this term can push all scores to one
+            side: a warning says so. Compare with a fit without these rows
 
         Returns
         -------
@@ -229,8 +229,8 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         marginalize : average over the corruption
         method : "exact" (two classes; for more, the uncorrupted model and few corrupted entries), "bound" (the
             paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": exact where possible, else sampled
-        n_samples, random_state : corrupted copies of a sample, and its seed; also of the draws that stand for what
-            is missing, with missing="conditional" and three or more classes
+        n_samples, random_state : number of corrupted copies in a sample, and their seed; with missing="conditional"
+            and three or more classes also those of the draws for missing values
 
         Returns
         -------
@@ -254,8 +254,8 @@ class MCFClassifier(ClassifierMixin, LinearModel):
             return conditional_probabilities(X, *model, n_samples, random_state)
         if has_missing(X):
             raise ValueError(
-                "marginalize=True averages over the corruption of known values, and rows hold NaN: "
-                "leave it out, or take missing='deleted' or 'mean'"
+                "marginalize=True does not take NaN with missing='conditional': leave it out, or use "
+                "missing='deleted' or 'mean'"
             )
         X, corruption = canonical(X), resolve(getattr(self, "corruption_", self.corruption))
         corruption.check_data(X)
@@ -326,13 +326,13 @@ class MCFRegressor(RegressorMixin, LinearModel):
     corruption : a corruption, its name, or None for ridge regression
     l2 : the objective is the mean loss + l2 ||w||^2; the bias is neither corrupted nor regularised
     fit_intercept : whether there is a bias
-    missing : what NaN is, as of `MCFClassifier`
+    missing : how to treat NaN, as in `MCFClassifier`
     verbose : True writes a line about each fit
 
     Attributes
     ----------
     coef_, intercept_ : (D,) and a number, or (targets, D) and (targets,) for several columns of targets
-    objective_, n_iter_, converged_, message_, n_features_in_, feature_names_in_, corruption_ : as of `MCFClassifier`
+    objective_, n_iter_, converged_, message_, n_features_in_, feature_names_in_, corruption_ : as in `MCFClassifier`
 
     Examples
     --------

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from mcf_cli.core.candidates import Scoring, Trials, automatic_l2s, families_of
 from mcf_cli.core.corruptions.base import Array
+from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
 from mcf_cli.core.problem import Problem
@@ -77,20 +78,15 @@ class _Chooses:
     def _choose(self, trials: Trials, y: Array, groups: Any) -> dict[str, Any]:
         """Measure every candidate, keep what was found, and return the parameters of the best."""
         if isinstance(self.cv, str) and self.cv == "loo":
-            flat = np.column_stack([of_family.reshape(len(y), -1) for of_family in trials.leave_one_out()])
+            flat = trials.leave_one_out()
             converged, settled = np.ones(flat.shape, bool), np.ones(flat.shape[1], bool)
         else:
             divisions = self._divisions(trials.problem.X, y, groups, trials.labels is not None)
-            flat, converged, settled = trials.on_folds(divisions, self.n_jobs)
-        listed = [
-            (number, place, at)
-            for number, family in enumerate(trials.families)
-            for place in range(len(family.levels))
-            for at in range(len(trials.l2s))
-        ]
+            flat, converged, settled = trials.on_folds(divisions, self.n_jobs, self.one_standard_error)
+        listed = trials.listed()
         means = np.where(settled, flat.mean(axis=0), np.inf)
         if not np.isfinite(means).any():
-            raise ValueError(f"no candidate has a finite score by scoring={self.scoring!r}")
+            raise ValueError(f"no candidate has a finite score with scoring={self.scoring!r}")
         best = first_best(means)
         if self.one_standard_error:
             own = [c for c, key in enumerate(listed) if key[0] == listed[best][0] and settled[c]]
@@ -99,8 +95,8 @@ class _Chooses:
         self.cv_results_["fitted_to_tol"] = settled
         if not converged[:, best].all():
             warnings.warn(
-                "the fits that speak for the chosen candidate did not all converge: raise max_iter or l2s, or bring "
-                "the columns of X to one scale",
+                "on some folds the fit of the chosen candidate did not converge: raise max_iter or l2s, or scale the "
+                "columns of X",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -223,12 +219,13 @@ class _Chooses:
 class MCFClassifierCV(_Chooses, MCFClassifier):
     """An `MCFClassifier` that chooses the family of corruption, its level and l2 by validation.
 
-    The candidates and folds are those of a `GridSearchCV`. Its choice can differ where candidates score
-    within a few rows of each other, because fits then end in other places. The rows are checked and coded once,
-    and the fits of a fold run along l2, each from the one before. A first look fits all
-    candidates to a `tol` of 1e-2; those within a standard error and 2% of the best are then fitted to `tol` and
-    measured again, and the choice is among them. Equal scores go to the family named first, then to the weakest
-    corruption, then to the strongest penalty.
+    The candidates and folds are those of a `GridSearchCV`, and so is the choice where its fits are precise enough to
+    tell the candidates apart. The rows are checked and coded once, and the fits of a fold run along l2. A first look
+    fits all candidates to a `tol` of 1e-2. Those within 2% of the best error are then fitted to `tol` and measured
+    again; the choice is among them. Candidates that nearly tie (one row, or 1e-4 of the error) are fitted to a
+    hundredth of `tol`. Both margins widen to the largest change that further fits made to an error. Equal scores go to
+    the family named first, then to the weakest corruption, then to the strongest penalty: to the first in the order of
+    `cv_results_`, as in a grid search.
 
     Parameters
     ----------
@@ -246,10 +243,10 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
     one_standard_error : take the strongest corruption, then the strongest penalty, of the best family whose mean score
         is within one standard error of the best
     refit : fit the chosen model to all rows; without, there are scores but no predictions
-    n_jobs : folds at a time, as of joblib
-    surrogate, multiclass, shared_lambda, fit_intercept, max_iter, tol : as of `MCFClassifier`
-    random_state : of the deleted features
-    class_weight : as of `MCFClassifier`; "balanced" goes by the training rows of each fold. Fits are weighted, scores
+    n_jobs : number of folds to fit at a time, as in joblib
+    surrogate, multiclass, shared_lambda, fit_intercept, max_iter, tol : as in `MCFClassifier`
+    random_state : seed of the deleted features
+    class_weight : as in `MCFClassifier`; "balanced" counts the training rows of each fold. Fits are weighted, scores
         are not
     verbose : True writes a line about the chosen model
 
@@ -259,11 +256,11 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
     corruption_, family_, q_, l2_ : the chosen corruption, its family's name, its level (None without one), the penalty
     scores_path_ : the scores of each family, folds x levels x l2s (with "loo", rows x levels x l2s)
     qs_, l2s_ : the levels of each family and the penalties, in the order of `scores_path_`
-    cv_results_ : a dict of columns as of `GridSearchCV`. Errors are the better the lower, scikit-learn's scores the
-        better the higher; `rank_test_score` is 1 at the lowest error either way. Scores of candidates that are not
-        `fitted_to_tol` are those of the first look
+    cv_results_ : a dict of columns as in `GridSearchCV`. Lower errors are better, and so are higher scikit-learn
+        scores; `rank_test_score` is 1 for the best either way. Scores of candidates that are not `fitted_to_tol` are
+        those of the first look
     best_estimator_ : the chosen `MCFClassifier`, fitted to all rows
-    coef_, intercept_, classes_, objective_, n_iter_, converged_, message_ : as of `MCFClassifier`, of that model
+    coef_, intercept_, classes_, objective_, n_iter_, converged_, message_ : as in `MCFClassifier`, of that model
 
     Examples
     --------
@@ -320,12 +317,13 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
         Parameters
         ----------
         X, y, sample_weight : rows (dense or sparse), their labels and, if any, their weights, in fits and scores
-        groups : rows of one group never stand on both sides of a division, if `cv` is a number or heeds groups
+        groups : rows of one group stay on one side of every division, if `cv` is a number or heeds groups
 
         Returns
         -------
         self
         """
+        table = ColumnNames.of(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         weight = self._weights(X, sample_weight)
@@ -344,7 +342,7 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
         trials = Trials(
             problem,
             weight,
-            families_of(self.corruption, self.qs, problem.X),
+            families_of(self.corruption, self.qs, problem.X, table),
             self._penalties(problem),
             Scoring.of(self.scoring, self.loss, False, _seed(self.random_state)),
             {"max_iter": self.max_iter, "tol": self.tol},
@@ -364,7 +362,7 @@ class MCFRegressorCV(_Chooses, MCFRegressor):
 
     Parameters
     ----------
-    corruption, qs, l2s, one_standard_error, refit, n_jobs, random_state : as of `MCFClassifierCV`
+    corruption, qs, l2s, one_standard_error, refit, n_jobs, random_state : as in `MCFClassifierCV`
     cv : a number of folds, a splitter, an iterable of divisions, or "loo": exact leave-one-out
     scoring : "mse" (the default), ("deletion", rate): the mean squared error when each feature of the test rows is lost
         with that probability, or the name of a scikit-learn scorer or a callable scorer(model, X, y)
@@ -373,9 +371,9 @@ class MCFRegressorCV(_Chooses, MCFRegressor):
 
     Attributes
     ----------
-    best_params_, best_score_, best_index_, corruption_, family_, q_, l2_ : as of `MCFClassifierCV`
-    scores_path_, qs_, l2s_, cv_results_, best_estimator_ : as of `MCFClassifierCV`
-    coef_, intercept_, objective_, n_iter_, converged_, message_ : as of `MCFRegressor`, of the chosen model
+    best_params_, best_score_, best_index_, corruption_, family_, q_, l2_ : as in `MCFClassifierCV`
+    scores_path_, qs_, l2s_, cv_results_, best_estimator_ : as in `MCFClassifierCV`
+    coef_, intercept_, objective_, n_iter_, converged_, message_ : as in `MCFRegressor`, of the chosen model
 
     Examples
     --------
@@ -411,12 +409,13 @@ class MCFRegressorCV(_Chooses, MCFRegressor):
         Parameters
         ----------
         X, y, sample_weight : rows (dense or sparse), one or several columns of targets and, if any, weights
-        groups : rows of one group never stand on both sides of a division, if `cv` is a number or heeds groups
+        groups : rows of one group stay on one side of every division, if `cv` is a number or heeds groups
 
         Returns
         -------
         self
         """
+        table = ColumnNames.of(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True)
         y, weight = np.asarray(y, dtype=float), self._weights(X, sample_weight)
         form: dict[str, Any] = {"fit_intercept": self.fit_intercept}
@@ -424,7 +423,7 @@ class MCFRegressorCV(_Chooses, MCFRegressor):
         trials = Trials(
             problem,
             weight,
-            families_of(self.corruption, self.qs, problem.X),
+            families_of(self.corruption, self.qs, problem.X, table),
             self._penalties(problem),
             Scoring.of(self.scoring, "quadratic", True, _seed(self.random_state)),
             {},

@@ -67,8 +67,8 @@ def transition_matrix(label_noise: Any, n_classes: int) -> Array:
     wrong = 1.0 - np.diagonal(T)
     if n_classes == 2 and wrong.sum() >= 1.0:
         raise ValueError(
-            f"label_noise: the flip rates {wrong[1]:g} and {wrong[0]:g} sum to 1 or more; below that, the labels tell "
-            "something about the classes"
+            f"label_noise: the flip rates {wrong[1]:g} and {wrong[0]:g} sum to 1 or more, so the labels "
+            "say nothing about the classes, or the opposite; give rates with a sum below 1"
         )
     if np.linalg.cond(T) > _SINGULAR:
         raise ValueError(
@@ -132,8 +132,8 @@ def estimated_transitions(problem: Problem, corruption: Corruption | str | None,
         count = max(int(_SURE * len(rows)), _FEWEST)
         if len(rows) < count:
             raise ValueError(
-                f"label_noise='estimate': class number {label} is predicted of {len(rows)} rows only, too few to tell "
-                "how often its labels are wrong; give the rates"
+                f"label_noise='estimate': class number {label} is predicted for only {len(rows)} rows, too few to "
+                "tell how often its labels are wrong; give the rates"
             )
         surest = rows[np.argsort(-p[rows, label], kind="stable")[:count]]
         T[label] = np.bincount(y[surest], problem.sample_weight[surest], K)

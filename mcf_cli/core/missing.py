@@ -365,8 +365,8 @@ class LinearRows:
         conditioning = getattr(self, "conditioning_", None)  # a fit by chunks leaves none
         if self.missing != "deleted" and conditioning is None:
             raise ValueError(
-                f"this model keeps no statistics of its training rows: make it with missing={self.missing!r} "
-                "and `fit`, not by chunks"
+                f"this model has no statistics of its training rows; train it with missing={self.missing!r} "
+                "and `fit`, not from chunks"
             )
         return X if self.missing == "conditional" else filled(X, self.missing, conditioning)
 

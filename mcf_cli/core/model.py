@@ -1,4 +1,4 @@
-"""What the estimators share: input as scikit-learn checks it, weights of rows, and how a fit is kept and told."""
+"""What the estimators share: checks of the input, weights of rows, and what a fit stores and reports."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ class LinearModel(LinearRows, BaseEstimator):
             )
         if not solution.bounded:
             warnings.warn(
-                "the classes can be told apart without error (they are separable) and l2 = 0: the objective falls as "
-                f"the weights grow, here up to {np.abs(self.coef_).max():.2g}, and has no minimum. Use l2 > 0",
+                "the classes are separable and l2 = 0, so the objective has no minimum: it falls as the weights grow, "
+                f"here up to {np.abs(self.coef_).max():.2g}. Use l2 > 0",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         if not self.converged_:
             raised = "l2" if getattr(self, "loss", "quadratic") == "quadratic" else "max_iter, tol or l2"
             warnings.warn(
-                f"the fit did not converge ({self.message_}; {self.n_iter_} iterations): raise {raised}, or bring the "
-                "columns of X to one scale",
+                f"the fit did not converge ({self.message_}; {self.n_iter_} iterations): raise {raised}, or scale the "
+                "columns of X",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -147,7 +147,7 @@ def _refuse_newer(path: str | os.PathLike[str], header: dict[str, Any]) -> None:
         by = f" ({writer[:40]})" if isinstance(writer, str) else ""
         raise NewerModelError(
             f"{os.fspath(path)} was written by a newer version of mcf{by}: its model format is {version}, and "
-            f"{__version__} reads up to {PREPARED}. Upgrade mcf, or save the model anew with the version installed here"
+            f"{__version__} reads up to {PREPARED}. Upgrade mcf, or save the model with the version installed here"
         )
 
 
@@ -172,7 +172,7 @@ def _conditioning(facts: dict[str, Any], arrays: dict[str, np.ndarray], n_featur
     """The statistics of the training rows; those that would not be a covariance are refused."""
     mean, scale, precision, loadings = (_revived(facts[name], arrays) for name in _CONDITIONING)
     if (precision is None) == (loadings is None):
-        raise ValueError("its statistics of missing features are not whole")
+        raise ValueError("its statistics of missing features are incomplete")
     matrix = loadings if precision is None else precision
     width = (n_features,)
     if (mean.shape, scale.shape, matrix.shape[:1]) != (width, width, width) or matrix.ndim != 2:
@@ -182,7 +182,7 @@ def _conditioning(facts: dict[str, Any], arrays: dict[str, np.ndarray], n_featur
     numbers = all(part.dtype.kind == "f" and np.isfinite(part).all() for part in (mean, scale, matrix))
     spread = 1.0 - (matrix**2).sum(axis=1) if precision is None else matrix.diagonal()
     if not numbers or (scale < 0.0).any() or (spread <= 0.0).any():
-        raise ValueError("its statistics of missing features are no covariance")
+        raise ValueError("its statistics of missing features are not a covariance")
     return Conditioning(mean, scale, precision, loadings)
 
 

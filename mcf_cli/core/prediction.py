@@ -121,7 +121,7 @@ def expected_loss(
     if coef.shape != (1, X.shape[1]) or intercept.shape != (1,) or y.shape != X.shape[:1]:
         raise ValueError(
             f"coef {coef.shape}, intercept {intercept.shape} and y {y.shape} do not fit X {X.shape}: "
-            "expected_loss takes (1, D) weights, one bias and a label a row"
+            "expected_loss takes (1, D) weights, one bias and one label for each row"
         )
     if not np.isin(y, (0, 1)).all() or not len(y):
         raise ValueError("expected_loss takes the class codes 0 and 1")
@@ -131,7 +131,7 @@ def expected_loss(
     for block, W in _blocks(X, coef, corruption):
         if not (far := reach(block, W, intercept)) <= _INTEGRABLE:
             raise ValueError(
-                f"scores reach {far:.3g}, too far to integrate over; bring the weights or X to a smaller scale"
+                f"scores reach {far:.3g}, too far to integrate over; scale the weights or X down"
             )
         mean = block.sums("mean", W)[0][:, 0] + intercept[0]
         total += float((loss.values(Batch(block, mean, y), W, intercept) - y[block.rows] * mean).sum())
@@ -277,7 +277,7 @@ class Preparation(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             sizes = sizes or _Sizes(self.scale, sp.issparse(X))
             sizes.add(X)
             rows, missing = rows + X.shape[0], missing + missing_by_column(X)
-        assert sizes is not None, "there are no rows"
+        assert sizes is not None, "X has no rows"
         self.missing_ = missing / rows
         self.centre_, self.divisor_ = sizes.found()
         return self

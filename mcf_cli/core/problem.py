@@ -31,7 +31,7 @@ from mcf_cli.core.label_noise import check_regularised, corrected_noise
 from mcf_cli.core.losses import make_loss
 from mcf_cli.core.losses.base import Batch, Loss, MarginLoss
 from mcf_cli.core.losses.expected import Decomposed
-from mcf_cli.core.losses.margin import PairwiseJensen, SharedJensen
+from mcf_cli.core.losses.margin import PairwiseGaussian, PairwiseJensen, SharedJensen
 from mcf_cli.core.solvers import chosen_solver
 from mcf_cli.core.solvers.lbfgs import lbfgs
 from mcf_cli.core.solvers.least_squares import QuadraticSystem
@@ -257,6 +257,12 @@ class Problem:
             loss: Loss = SharedJensen(K, plain=True) if K > 2 else PairwiseJensen(K)
         else:
             loss = make_loss(self.loss_name, K, **self.options)
+            if (
+                isinstance(loss, PairwiseJensen)
+                and K > 2
+                and all(f.quadratic_variance() is not None for f in families)
+            ):
+                loss = PairwiseGaussian(K)
             loss = loss if self.regularised is None else Decomposed(loss)
         loss.unbounded = self.label_noise is not None
         return loss
@@ -330,7 +336,7 @@ class Problem:
         return sp.csr_matrix((X.data, columns, X.indptr), shape=(N, D * self.n_classes))
 
     def _targets(self) -> Array:
-        """-1/+1, a column a class (one for two classes), or the regression's targets."""
+        """-1/+1, one column per class (one for two classes), or the regression's targets."""
         if self.n_classes == 0:
             return self.y.astype(float).reshape(len(self.y), -1)
         return signed_targets(self.y, self.n_classes)
@@ -393,7 +399,7 @@ class Problem:
 
 
 def signed_targets(y: Array, n_classes: int) -> Array:
-    """Class codes as -1/+1: one column for two classes, a column a class otherwise."""
+    """Class codes as -1/+1: one column for two classes, else one per class."""
     classes = np.array([1]) if n_classes == 2 else np.arange(n_classes)
     return np.where(y[:, None] == classes, 1.0, -1.0)
 
@@ -423,7 +429,7 @@ def _checked_data(X: Any, y: Array, sample_weight: Array | None) -> tuple[Any, A
     y = np.asarray(y)
     if X.ndim != 2 or X.shape[0] != len(y) or not len(y):
         raise ValueError(
-            f"X of shape {X.shape} and y of length {len(y)} do not fit: one label a row of X is needed"
+            f"X has shape {X.shape} and y has length {len(y)}: y needs one label for each row of X"
         )
     check_size(X.data if sp.issparse(X) else X, "X")
     if y.dtype.kind == "f":

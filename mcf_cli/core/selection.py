@@ -1,14 +1,14 @@
-"""One way to choose: errors on validation rows along a path of penalties, and the candidate that they speak for.
+"""One way to choose: errors on validation rows along a path of penalties, and the candidate with the lowest error.
 
 The command line chooses l2 with it for every method of an experiment, `MCFClassifierCV` and `MCFRegressorCV` choose
-a family, its level and l2. What is chosen from is a learner: a method on a training set, which can be cut to some
-of the rows and fitted along l2.
+a family, its level and l2. It chooses with a learner: a method on a training set, which can be cut to
+some of the rows and fitted along l2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,7 +39,7 @@ class Validated:
     """What validation says of every penalty on every division of the rows."""
 
     l2s: list[float]  # from the strongest to the weakest
-    sums: Array  # divisions x l2s: what the test rows add up to; infinite where a path was left before
+    sums: Array  # divisions x l2s: what the test rows add up to; infinite where the path was left before
     counts: Array  # divisions: how many test rows there are
     solutions: list[Solution]  # of the first division, as far as its path went
 
@@ -55,46 +55,67 @@ class Validated:
 
 
 def fits_along(
-    problem: Any, corruption: Any, l2s: Sequence[float], start: Solution | None = None, **fit: Any
+    problem: Any,
+    corruption: Any,
+    l2s: Sequence[float],
+    start: Solution | None = None,
+    ahead: bool = False,
+    **fit: Any,
 ) -> Iterator[tuple[float, Solution]]:
-    """Fits of a problem along l2, the strongest penalty first, each from the one before."""
+    """Fits of a problem along l2, the strongest penalty first, each from the one before.
+
+    With `ahead` a fit starts where the line through the two before it points, by the logarithms of the penalties.
+    """
+    past: list[tuple[float, Solution]] = []
     for l2 in sorted(l2s, reverse=True):
+        if ahead and len(past) == 2 and l2 > 0.0:
+            start = _beyond(past, l2)
         start = problem.solve(corruption, l2, start=start, **fit)
+        past = [*past[-1:], (l2, start)]
         yield l2, start
 
 
-def path_errors(
-    path: Iterable[tuple[float, Solution]], measure: Callable[[Solution], float], length: int, patient: bool
-) -> tuple[Array, list[Solution]]:
-    """The error of every fit of a path, and the fits.
+def fits_from(
+    problem: Any, corruption: Any, l2s: Sequence[float], starts: Sequence[Solution], **fit: Any
+) -> Iterator[tuple[float, Solution]]:
+    """Fits of a problem at each l2, each from a start of its own."""
+    for l2, start in zip(l2s, starts, strict=True):
+        yield l2, problem.solve(corruption, l2, start=start, **fit)
 
-    Weaker penalties cost the most. Unless `patient`, a path is left once two in a row were worse than the best
-    before them; the penalties after those count as infinitely bad.
-    """
-    errors, solutions, worse = np.full(length, np.inf), [], 0
-    for place, (_, solution) in enumerate(path):
-        errors[place] = measure(solution)
-        solutions.append(solution)
-        worse = worse + 1 if errors[place] > errors[:place].min(initial=np.inf) else 0
-        if not patient and worse == WORSE_IN_A_ROW:
-            break
-    return errors, solutions
+
+def _beyond(past: list[tuple[float, Solution]], l2: float) -> Solution:
+    """The point on the line through two solutions that belongs to a weaker penalty."""
+    (earlier, a), (later, b) = past
+    steps = min(1.0, np.log(later / l2) / np.log(earlier / later))
+    coef, intercept = b.coef - a.coef, b.intercept - a.intercept
+    return replace(b, coef=b.coef + steps * coef, intercept=b.intercept + steps * intercept)
 
 
 def validate(
-    learner: Learner, divisions: Iterable[Division], l2s: Sequence[float], judge: Judge, patient: bool = True
+    learner: Learner, divisions: Sequence[Division], l2s: Sequence[float], judge: Judge
 ) -> Validated:
-    """Fit along l2 on the training rows of every division and measure each fit on the test rows."""
+    """Fit along l2 on the training rows of every division and measure each fit on the test rows.
+
+    Weaker penalties cost the most. So the divisions go down the path side by side, and leave it once two penalties in
+    a row were worse, over all test rows, than the best before them. The penalties after those count as infinitely bad.
+    """
     l2s = sorted(l2s, reverse=True)
-    sums, counts = [], []
-    kept: list[Solution] = []
-    for train, test in divisions:
-        path = learner.subset(train).path(l2s)
-        errors, solutions = path_errors(path, judge(test), len(l2s), patient)
-        kept = kept or solutions
-        sums.append(errors)
-        counts.append(len(test))
-    return Validated(l2s, np.array(sums), np.array(counts), kept)
+    paths = [_on_demand(learner, train, l2s) for train, _ in divisions]
+    measures = [judge(test) for _, test in divisions]
+    sums, solutions, worse = np.full((len(divisions), len(l2s)), np.inf), [], 0
+    for place, fits in enumerate(zip(*paths, strict=True)):
+        sums[:, place] = [measure(fit) for measure, (_, fit) in zip(measures, fits, strict=True)]
+        solutions.append(fits[0][1])
+        total = sums[:, : place + 1].sum(axis=0)
+        worse = worse + 1 if total[-1] > total[:-1].min(initial=np.inf) else 0
+        if worse == WORSE_IN_A_ROW:
+            break
+    return Validated(l2s, sums, np.array([len(test) for _, test in divisions]), solutions)
+
+
+def _on_demand(learner: Learner, train: Array, l2s: Sequence[float]) -> Iterator[tuple[float, Solution]]:
+    """A path on some rows: what it needs is made with its first fit."""
+    yield from learner.subset(train).path(l2s)
 
 
 def first_best(errors: Any) -> int:

@@ -29,11 +29,9 @@ ANONYMOUS = ("matrix", "svmlight")  # forms whose columns have no names
 
 def plot(dataset: Dataset, path: Path) -> None:
     """Draw digits, images, motifs or the top words of each class into a file."""
-    from mcf_cli.datasets import info as pictures
-
     if not dataset.class_names:
         raise McfError("--plot draws the classes of a data set, and a regression has none")
-    pictures.draw_examples(with_words(dataset), path)
+    draw_examples(with_words(dataset), path)
 
 
 def with_words(dataset: Dataset) -> Dataset:
@@ -142,18 +140,18 @@ def _tables(dataset: Dataset) -> list[Any]:
     source = found["source"] if found["source"] in ("real", "user") else found["source"].upper()
     about = _two_columns(f"{found['name']} ({source} data)")
     about.add_row("", found["description"])
-    about.add_row("shape", f"{found['examples']:,} examples, {found['features']:,} features")
+    about.add_row("shape", f"{found['examples']:,} rows, {found['features']:,} features")
     if found["understood"]:
         about.add_row("read as", found["understood"])
-    per_example = f"{found['non-zero per example']:,.1f} an example"
-    about.add_row("non-zero", f"{found['non-zero']:.2%}, {per_example}, stored {found['stored as']}")
+    per_row = f"{found['non-zero per example']:,.1f} per row"
+    about.add_row("non-zero", f"{found['non-zero']:.2%}, {per_row}, stored {found['stored as']}")
     for name, (train, test) in found["splits"].items():
         about.add_row(f"{name} split", f"{train:,} training, {test:,} test")
     if dataset.blocks:
         about.add_row("one-hot blocks", f"{dataset.blocks} symbols each")
     if dataset.groups is not None:
         copies = len(dataset.groups) - len(np.unique(dataset.groups))
-        about.add_row("groups", f"{copies} examples repeat another and belong in its fold")
+        about.add_row("groups", f"{copies} rows repeat another row and stay in its fold")
     for note in found["notes"]:
         about.add_row("note", note)
     about.add_row("sha256", found["sha256"])
@@ -258,7 +256,6 @@ def _images(dataset: Dataset) -> np.ndarray | None:
         pixels = texture_images(len(dataset.y))[0]
     elif dataset.name == "cifar10-words":
         from mcf_cli.datasets.sources import cifar10
-        from mcf_cli.datasets.store import verify
 
         pixels = cifar10.read_images(verify.require("cifar10").paths)[0]
     else:
@@ -342,7 +339,7 @@ def _top_words(dataset: Dataset) -> "Figure":
         axes.set_title(_panel_title(dataset.class_names[code], sizes[code]), fontsize=8)
     for axes in panels[len(largest) :]:
         axes.set_axis_off()
-    measure = "share of examples that have it" if sp.issparse(dataset.X) else "mean"
+    measure = "share of rows that have it" if sp.issparse(dataset.X) else "mean"
     figure.supxlabel(f"z-score of the {measure}, in the class against elsewhere", fontsize=8)
     return figure
 

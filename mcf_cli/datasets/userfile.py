@@ -77,7 +77,7 @@ def load_own(
         item for part, where in zip(parts, paths, strict=True) for item in _required_labels(part, where)
     ]
     if len(labels) < 2:
-        raise McfError(f"{path} holds {len(labels)} example: at least 2 are needed")
+        raise McfError(f"{path} holds {len(labels)} row: at least 2 are needed")
     labels, notes = _agreed(labels)
     if task == "regression":
         y, class_names = _targets(labels, paths[0]), tuple[str, ...]()
@@ -150,7 +150,7 @@ def read_examples(
     width = n_columns or (len(features) if features else parts[0].X.shape[1])
     for path, part in zip(paths, parts, strict=True):
         if part.X.shape[1] != width:
-            raise McfError(f"{path} has {part.X.shape[1]} feature columns where {width} are expected")
+            raise McfError(f"{path} has {part.X.shape[1]} feature columns, and {width} are expected")
     return parts
 
 
@@ -163,7 +163,7 @@ def _read_like(
         wanted = Wanted(first.label_name, first.feature_names, header=header)
     part = read_csv(path, wanted, spill)
     if (part.feature_names is None) != (first.feature_names is None):
-        raise McfError(f"only one of the training file and {path} has a header: give both the same one")
+        raise McfError(f"only one of the training file and {path} has a header: give both the same header")
     return part
 
 
@@ -177,7 +177,7 @@ def _agreed(labels: list[str]) -> tuple[list[str], list[str]]:
     for text in sorted(distinct, key=lambda text: (len(text), text)):
         by_value.setdefault(numbers[text], text)  # type: ignore[arg-type]
     twice = next(text for text in sorted(distinct) if by_value[numbers[text]] != text)  # type: ignore[index]
-    note = f"Labels that are the same number, as {by_value[numbers[twice]]} and {twice}, are one class."  # type: ignore[index]
+    note = f"Labels that are the same number, such as {by_value[numbers[twice]]} and {twice}, count as one class."  # type: ignore[index]
     return [by_value[numbers[text]] for text in labels], [note]  # type: ignore[index]
 
 
@@ -211,7 +211,7 @@ def _check_classes(labels: list[str], part: Examples, path: Path) -> None:
     if numeric:
         choose = f"say --task regression to predict the number{', or ' + choose if choose else ''}"
     raise McfError(
-        f"{said}: too many to be classes.\nIf they are, say --task classification; else {choose or 'check them'}."
+        f"{said}: too many to be classes.\nIf they are, say --task classification; else {choose or 'check the labels'}."
     )
 
 
@@ -222,7 +222,7 @@ def _only_in_test(y: np.ndarray, class_names: tuple[str, ...], sizes: list[int])
     strange = [class_names[code] for code in sorted(set(y[sizes[0] :]) - set(y[: sizes[0]]))]
     listed = ", ".join(shown(name) for name in strange[:5])
     return (
-        (f"No training row has the class {listed}, which test rows have: all of them will be errors.",)
+        (f"Test rows have the class {listed}, and no training row has it: all of them will count as errors.",)
         if strange
         else ()
     )

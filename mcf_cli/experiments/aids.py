@@ -81,7 +81,7 @@ def _others(dataset: Dataset, train: np.ndarray, test: np.ndarray) -> np.ndarray
     others = np.setdiff1d(np.arange(dataset.X.shape[0]), np.concatenate([train, test]))
     if not len(others):
         raise ValueError(
-            f"{dataset.name} has no rows beside those that train and test, which this aid learns from"
+            f"{dataset.name} has no rows besides those that train and test; this aid learns from such rows"
         )
     return others
 
@@ -144,7 +144,7 @@ def reduced(params: Params, dataset: Dataset, rows: np.ndarray, l2: float, solut
         )
     # Of the statistics that stand here before, the loss's own matrix takes the place.
     before = Conditioning(np.zeros(n_features), np.zeros(n_features), precision=np.eye(n_features))
-    found = of_quadratic_loss(problem, make_corruption(method, dataset.blocks), l2, before)
+    found = of_quadratic_loss(problem, make_corruption(method, dataset), l2, before)
     assert found is not None
     return ReducedModel(solution, found)
 

@@ -8,6 +8,7 @@ The grid is a product within an entry and a union across entries. What the grid 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from mcf_cli.experiments.protocols import Bounds, Evaluation, TrainTest
 from mcf_cli.yamlfile import (
@@ -37,6 +38,9 @@ CorruptionName = Literal[
     "bitswap",
     "multinomial",
     "thinning",
+    "uniform",
+    "group_dropout",
+    "group_blankout",
     "fdrop",
 ]
 Aid = Literal[
@@ -63,18 +67,23 @@ LEVEL_OF = {
     "bitswap": "q",
     "multinomial": "q",
     "thinning": "q",
+    "group_dropout": "q",
+    "group_blankout": "q",
     "gaussian": "sigma",
     "laplace": "scale",
+    "uniform": "a",
     "fdrop": "budget",
 }
 
-LEVELS = ("q", "sigma", "scale", "budget")
+LEVELS = ("q", "sigma", "scale", "a", "budget")
+GROUPED = ("group_dropout", "group_blankout")  # the corruptions that lose groups of columns together
 DELETING = ("blankout", "dropout")  # the corruptions whose q is a rate of deletion
-BIASED = ("dropout", "bitswap", "multinomial", "thinning")
+BIASED = ("dropout", "bitswap", "multinomial", "thinning", "group_dropout")
 AIDED = ("quadratic", "exponential", "logistic")
 NO_COST = {  # what the cost protocol cannot measure
     "none": "is the plain model that cost compares with; name a corruption",
     "multinomial": "corrupts whole blocks, and cost sums feature by feature",
+    **dict.fromkeys(GROUPED, "loses whole groups, and cost sums feature by feature"),
 }
 # What a method may be given besides the labelled training rows: the protocol that has it, the losses and the
 # corruptions that can use it. No word of losses or corruptions: all but hinge and boosting, and all.
@@ -115,6 +124,7 @@ class Levels(Strict):
     q: Rates | None = Field(None, description="or `observed`: how often each column is missing")
     sigma: Strengths | None = None
     scale: Strengths | None = None
+    a: Strengths | None = Field(None, description="half the width of uniform noise")
     budget: Counts | None = Field(None, description="features that FDROP's adversary may delete")
 
 
@@ -127,10 +137,10 @@ class GridEntry(Levels):
     multiclass: MulticlassForms | None = None
     penalty: Penalties = Field(["l2"])
     l2: Strengths | None = Field(
-        None, description="what l2 is chosen from here, instead of the values in `select`"
+        None, description="values of l2 to choose from here, instead of those in `select`"
     )
     aid: Aids | None = Field(
-        None, description="what the method is given besides labelled rows; docs/beyond.md explains the words"
+        None, description="what the method gets besides labelled rows; docs/beyond.md explains the words"
     )
     clip: Annotated[Number, Field(gt=0)] | None = None
     only_on: list[str] | None = None  # the data sets that these methods are for; all of them by default
@@ -145,7 +155,7 @@ class GridEntry(Levels):
         if self.multiclass is not None and "logistic" not in self.loss:
             raise impossible("`multiclass` forms exist only for the logistic loss", "multiclass")
         if self.clip is not None and set(self.corruption) != {"poisson"}:
-            raise impossible("`clip` belongs to poisson alone; give poisson its own grid entry", "clip")
+            raise impossible("`clip` belongs to poisson; give poisson its own grid entry", "clip")
         return self
 
     def _check_levels(self) -> None:
@@ -187,7 +197,7 @@ class Select(Levels):
     by: Literal["cv", "holdout", "loo"] = "cv"
     folds: Annotated[int, Field(ge=2, le=100)] = 5
     repeats: Annotated[int, BeforeValidator(no_bool), Field(ge=1, le=100)] = Field(
-        1, description="how many times the rows are divided anew, when `by: cv` or `by: holdout`"
+        1, description="how many times the rows are divided again, when `by: cv` or `by: holdout`"
     )
     fraction: Annotated[Number, Field(gt=0, lt=1)] = Field(0.25, description="held out when `by: holdout`")
 
@@ -216,6 +226,26 @@ class Prepare(Strict):
     )
 
 
+def _grouped(value: Any) -> Any:
+    """A number, a text, or a list of groups as the one text that trials are known by."""
+    if isinstance(value, list | tuple):
+        groups = [group if isinstance(group, list | tuple) else [group] for group in value]
+        if any(isinstance(column, bool) or not isinstance(column, str | int) for g in groups for column in g):
+            raise PydanticCustomError("no_groups", "expected groups of column names, numbers or ranges")
+        return "; ".join(", ".join(map(str, group)) for group in groups)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        return value
+    groups = [[column.strip() for column in group.split(",")] for group in value.split(";")]
+    return "; ".join(", ".join(filter(None, group)) for group in groups if any(group))
+
+
+ColumnGroups = Annotated[
+    str, BeforeValidator(_grouped, json_schema_input_type=str | int | list[Any]), Field(min_length=1)
+]
+
+
 class DataEntry(Strict):
     """A data set by name or path, and what to use where it is not there."""
 
@@ -226,6 +256,12 @@ class DataEntry(Strict):
     )
     select: dict[str, Any] = Field(
         default_factory=dict, description="what differs here from the item's select"
+    )
+    column_groups: ColumnGroups | None = Field(
+        None,
+        description="the columns that group_dropout and group_blankout lose together: a number of consecutive columns "
+        "a group, or groups of names, numbers from 1, ranges first:last and patterns with * and ?; commas between the "
+        "columns of a group, semicolons between groups",
     )
 
 
@@ -271,7 +307,7 @@ class Config(Strict):
     title: str = ""
     paper: Paper | None = None
     task: TaskName | None = Field(
-        None, description="of your own files: classes or numbers to predict; classes, unless they cannot be"
+        None, description="whether the labels of your own files are classes (default) or numbers to predict"
     )
     datasets: Annotated[list[Datum], Field(max_length=100)] = Field([])
     seed: Annotated[int, BeforeValidator(no_bool), Field(ge=0, lt=2**63)] = 2013
@@ -282,10 +318,10 @@ class Config(Strict):
     prepare: Prepare | None = None
     autoencoder: Autoencoder | None = Field(None, description="needed by `aid: autoencoder`")
     final: Literal["train", "all"] | None = Field(
-        None, description="the rows that the model of `mcf train` is fitted to in the end; default: train"
+        None, description="rows that `mcf train` fits its model to: the training rows (default) or all"
     )
     missing: Literal["deleted", "mean", "conditional"] | None = Field(
-        None, description="what the model of `mcf train` predicts with for missing cells; default: deleted"
+        None, description="how the model of `mcf train` treats missing cells in prediction; default: deleted"
     )
     repeats: Annotated[Count, Field(le=10_000)] = 1
     profiles: dict[Profile, dict[str, Any]] = Field(
@@ -335,7 +371,9 @@ class Config(Strict):
         if select.by == "loo" and "l1" in entry.penalty:
             raise impossible("leave-one-out selection exists for l2 penalties only", "select", "by")
         if select.by == "loo" and select.repeats > 1:
-            raise impossible("leave-one-out draws nothing that could be repeated", "select", "repeats")
+            raise impossible(
+                "leave-one-out draws nothing at random; leave `repeats` out", "select", "repeats"
+            )
         if select.by == "loo" and protocol == "explicit":
             raise impossible("leave-one-out selection is not for corrupted copies", "select", "by")
         if protocol == "loo" and set(entry.loss) != {"quadratic"}:

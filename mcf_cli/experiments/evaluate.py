@@ -140,13 +140,12 @@ def _by_folds(training: Training, l2s: list[float], select: dict, draw: Draw, pu
 
 
 def _by_holdout(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Validated:
-    """Of one division a path that only gets worse is left; the paths of several must be as long as each other."""
     everyone = np.arange(len(training.y))
     divisions = [
         divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out{again}")
         for again in _repeated(select)
     ]
-    return validate(training.learner, divisions, l2s, _judge(training), patient=len(divisions) > 1)
+    return validate(training.learner, divisions, l2s, _judge(training))
 
 
 def _repeated(select: dict) -> list[str]:
@@ -214,7 +213,7 @@ def _estimated_rates(params: Params, seen: Dataset, train: np.ndarray, draw: Dra
     blind = choose_l2(training_on(seen, train, make_learner(params, seen, train)), params["select"], draw)
     problem = shared_problem(params["method"], seen, train).problem
     try:
-        return estimated_transitions(problem, make_corruption(params["method"], seen.blocks), blind.l2)
+        return estimated_transitions(problem, make_corruption(params["method"], seen), blind.l2)
     except ValueError:
         return np.eye(len(seen.class_names))
 
@@ -375,7 +374,7 @@ def cost(params: Params, dataset: Dataset) -> list[ResultRow]:
     method = params["method"]
     problem = shared_problem(method, dataset, rows).problem
     n_classes = problem.n_classes  # of those rows: a subset may lack some
-    corruption = make_corruption(method, dataset.blocks)
+    corruption = make_corruption(method, dataset)
     shape = (1 if n_classes == 2 else n_classes, dataset.X.shape[1])
     coef = 0.01 * generator(draw.seed, draw.dataset, draw.repeat, "weights").standard_normal(shape)
     intercept = np.zeros(shape[0])
@@ -422,7 +421,7 @@ def leave_one_out_trial(params: Params, dataset: Dataset) -> list[ResultRow]:
         raise ValueError(
             "leave-one-out needs two training rows of every class; this data has a class with one"
         )
-    corruption = make_corruption(method, dataset.blocks)
+    corruption = make_corruption(method, dataset)
     results = []
     for l2 in params["select"]["l2"]:
         refitted = np.vstack([_without(problem, row, X, corruption, l2) for row in range(len(y))])

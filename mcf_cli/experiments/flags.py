@@ -12,7 +12,16 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from mcf_cli.errors import McfError, nearest
-from mcf_cli.experiments.config import LEVEL_OF, LEVELS, Config, CorruptionName, GridEntry, Levels, LossName
+from mcf_cli.experiments.config import (
+    GROUPED,
+    LEVEL_OF,
+    LEVELS,
+    Config,
+    CorruptionName,
+    GridEntry,
+    Levels,
+    LossName,
+)
 from mcf_cli.experiments.load import LoadedConfig, load_config
 
 DEFAULT_LOSSES = ["quadratic", "exponential", "logistic"]
@@ -80,6 +89,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
             "q": [0.05, *DEFAULT_LEVELS],
             "sigma": [0.1, 0.3, 1.0],
             "scale": [0.1, 0.3, 1.0],
+            "a": [0.1, 0.3, 1.0],
         },
     },
     "bounds": {"item": "bounds", "evaluation": {"protocol": "bounds"}},
@@ -105,7 +115,8 @@ seed: 2013                     # decides splits, folds and deleted features; the
 
 grid:                          # product within an entry, union across entries
   - loss: [quadratic, exponential, logistic]
-    corruption: blankout       # none, blankout, dropout, gaussian, laplace, poisson, bitswap, multinomial, thinning
+    corruption: blankout       # none, dropout, gaussian, laplace, poisson, bitswap, multinomial, thinning, uniform,
+                               # group_dropout, group_blankout (the data's column_groups say what is lost together)
     q: {from: 0.0, to: 0.9, step: 0.1}     # or one value, or a list
   - {loss: [quadratic, exponential, logistic], corruption: poisson}
 
@@ -129,6 +140,7 @@ USUAL_LEVELS = {
     "q": [0.1, 0.3, 0.5, 0.7, 0.9],
     "sigma": [0.1, 0.3, 1.0, 3.0],
     "scale": [0.1, 0.3, 1.0, 3.0],
+    "a": [0.1, 0.3, 1.0, 3.0],
     "budget": [1, 3, 10],
 }
 
@@ -266,6 +278,14 @@ def _parts(
     return [part.model_copy(update=each) for each in updates if each["corruption"]]
 
 
+def check_groups_used(loaded: LoadedConfig, given: Mapping[str, Any]) -> None:
+    """Refuse --column-groups where nothing that would run heeds it."""
+    names = {name for entry in loaded.config.grid for name in entry.corruption}
+    if given.get("column_groups") is not None and not names & set(GROUPED):
+        item = loaded.config.item
+        raise McfError(f"--column-groups: it is for {' and '.join(GROUPED)}, and {item} runs none of them.")
+
+
 COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q"}
 COMMAND_OF |= dict.fromkeys(("cost", "loo", "label-noise", "anytime"), "reproduce")
 REGRESSION = "regressions are fitted by `mcf train`; this command compares classifiers"
@@ -310,10 +330,11 @@ def load_request(request: Request, file: Path | None, given: Mapping[str, Any]) 
     aided = [place for place, entry in enumerate(loaded.config.grid) if set(entry.aid or ()) - {"none"}]
     if aided and request.command in ("train", "compare"):
         raise loaded.error(
-            ["grid", aided[0], "aid"], f"`mcf {request.command}` has no aids: use `mcf sweep-q`"
+            ["grid", aided[0], "aid"], f"`mcf {request.command}` takes no `aid`: use `mcf sweep-q`"
         )
     if request.losses or request.corruptions or request.q is not None:
         loaded = narrowed(loaded, request.losses, request.corruptions, request.q)
+    check_groups_used(loaded, given)
     if file is None:
         loaded = replace(loaded, asked=request.corruptions)
     chosen = {path.removeprefix("select.") for path in flags if path.startswith("select.")}

@@ -15,6 +15,7 @@ l2 and q are chosen lie within those rows and share their scale: the choice may 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -32,6 +33,8 @@ from mcf_cli.core.problem import Problem, Solution, codes_of
 from mcf_cli.core.selection import Learner, fits_along
 from mcf_cli.datasets.dataset import Dataset, RowsOnDisk, fingerprint, row_pieces
 from mcf_cli.datasets.splits import bit_stream
+from mcf_cli.errors import McfError, nearest
+from mcf_cli.experiments.config import GROUPED
 from mcf_cli.experiments.trial import Params
 from mcf_cli.scale.fits import ChunkedProblem
 from mcf_cli.yamlfile import OBSERVED
@@ -151,7 +154,7 @@ def make_learner(params: dict[str, Any], dataset: Dataset, rows: np.ndarray, **g
     # Rows without labels may hold features that no labelled row has.
     columns = None if "unlabeled" in given else seen_features(method, dataset.X[rows])
     shared = shared_problem(method, dataset, rows, columns, **given)
-    corruption = make_corruption(method, dataset.blocks)
+    corruption = make_corruption(method, dataset)
     learner = L1(shared, fit) if method["penalty"] == "l1" else Marginalised(shared, corruption, fit)
     return learner if columns is None else OnSeenFeatures(learner, columns, dataset.X.shape[1])
 
@@ -178,7 +181,7 @@ def _baseline(params: dict[str, Any], dataset: Dataset, rows: np.ndarray) -> Bas
     elif method["loss"] == "boosting":
         make, fit = partial(Boosting, seed=seed, missing_rate=method.get("q", 0.0)), {}
     else:
-        corruption = make_corruption(method, dataset.blocks)
+        corruption = make_corruption(method, dataset)
         make = partial(Explicit, corruption=corruption, loss=method["loss"], n_classes=n_classes, seed=seed)
         fit = {**fit, "copies": params["copies"]}
     return BaselineLearner(make, dataset.X[rows], dataset.y[rows], fit)
@@ -239,16 +242,55 @@ def shared_problem(
     return _recent[key]
 
 
-def make_corruption(method: dict[str, Any], blocks: int | None = None) -> Any:
-    """The corruption object of a method, None for the plain model."""
+def make_corruption(method: dict[str, Any], dataset: Dataset | None = None) -> Any:
+    """The corruption object of a method, None for the plain model. Blocks and groups are those of the data set."""
     name = method["corruption"]
     if name == "none":
         return None
-    names = ("q", "sigma", "scale", "clip")
+    names = ("q", "sigma", "scale", "a", "clip")
     parameters = {key: method[key] for key in names if key in method}
-    if name == "multinomial":
-        parameters["blocks"] = blocks
+    if name == "multinomial" and dataset is not None:
+        parameters["blocks"] = dataset.blocks
+    if name in GROUPED and dataset is not None:
+        parameters["groups"] = columns_together(method["column_groups"], dataset)
     return BY_NAME[name](**parameters)
+
+
+def columns_together(groups: str, dataset: Dataset) -> int | list[list[int]]:
+    """What a config says of columns that are lost together, as `GroupDropout` takes it."""
+    names, width = dataset.feature_names or (), dataset.X.shape[1]
+    place = {name: number for number, name in enumerate(names)}
+    if groups.isdecimal() and groups not in place:
+        return int(groups)
+    return [_columns(group, place, width) for group in groups.split(";")]
+
+
+def _columns(group: str, place: dict[str, int], width: int) -> list[int]:
+    """One group: names, numbers from 1, ranges of either, and patterns of names."""
+    columns: list[int] = []
+    for word in map(str.strip, group.split(",")):
+        if word in place:
+            columns.append(place[word])
+        elif set("*?") & set(word):
+            columns += (matching := [number for name, number in place.items() if fnmatchcase(name, word)])
+            if not matching:
+                raise McfError(f"no column has a name like {word}")
+        else:
+            first, colon, last = word.partition(":")
+            start = _column(first.strip(), place, width)
+            end = _column(last.strip(), place, width) if colon else start
+            if end < start:
+                raise McfError(f"the range {word} runs backwards")
+            columns += range(start, end + 1)
+    return columns
+
+
+def _column(word: str, place: dict[str, int], width: int) -> int:
+    if word in place:
+        return place[word]
+    if word.isdecimal() and 1 <= int(word) <= width:
+        return int(word) - 1
+    raise McfError(f"there is no column {word}{nearest(word, place)}")
 
 
 AT_ONCE = 2**22  # entries: their squares take room beside the data
@@ -321,7 +363,7 @@ def notices_about(dataset: Dataset, scale: str | None, corrupted: bool, observed
     said = []
     if scale == "standard" and sparse:
         said.append(
-            f"{dataset.name} is sparse and stays so: its columns are divided by their standard deviation, "
+            f"{dataset.name} is sparse and stays sparse: its columns are divided by their standard deviation, "
             "not centred."
         )
     if _has_missing(dataset):
@@ -332,7 +374,7 @@ def notices_about(dataset: Dataset, scale: str | None, corrupted: bool, observed
         if len(sizes) and sizes.max() > FAR_APART * sizes.min():
             said.append(
                 f"warning: the columns of {dataset.name} differ in size by a factor of "
-                f"{sizes.max() / sizes.min():,.0f}, and the penalty and the corruption treat them alike. "
+                f"{sizes.max() / sizes.min():,.0f}, and the penalty and the corruption treat all of them the same. "
                 "Try --scale standard (or max); --scale none keeps them without this warning."
             )
     return said
@@ -342,6 +384,6 @@ def _missing_notice(dataset: Dataset, neutral: str, observed: bool) -> str:
     rates = (
         "q is the missing rate of each column"
         if observed
-        else "--q observed makes the missing rate of each column its q"
+        else "--q observed takes the missing rate of each column as its q"
     )
     return f"{dataset.name}: missing cells count as deleted, which is {neutral}; {rates}."

@@ -16,7 +16,8 @@ from mcf_cli.experiments.config import LEVEL_OF, LEVELS, PROFILES, Config, witho
 from mcf_cli.yamlfile import Place, PlacedDict, PlacedList, describe, parse_yaml, read_yaml
 
 # Where `mcf reproduce` writes by default: only the paper's scale touches the committed results.
-FOLDERS = {"paper": Path("results"), "quick": Path("results/quick"), "smoke": Path("results/demo")}
+FOLDERS = {"paper": Path("results"), "quick": Path("results/quick"), "smoke": Path("results/smoke")}
+DEMO = Path("results/demo")  # what `make demo` runs into
 SCRATCH = Path("results/scratch")  # where every other command does
 CLAIMS = "claims.yaml"  # what the report asks of the items; lies beside their configs
 BEYOND = "beyond"  # the folder of our own items, below the configs and below each results folder
@@ -111,13 +112,15 @@ def load_config(
     flags: Mapping[str, Any] | None = None,
     datasets: Sequence[str] = (),
     file_options: Mapping[str, Any] | None = None,
+    column_groups: str | None = None,
     method: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
     """Read a file (or a built-in default), apply the profile, then flags, then ``--set``, and validate.
 
     ``settings`` are ``a.b=value`` strings; ``flags`` maps dotted paths to values; ``datasets`` are the names that
-    ``--dataset`` gave; ``file_options`` say how to read those that are files of the user; ``method`` holds flags
+    ``--dataset`` gave; ``file_options`` say how to read those that are files of the user; ``column_groups`` is
+    for all data sets; ``method`` holds flags
     for the grid's entry, where it has no other; ``defaults`` stand below the file, key by key.
     """
     tree = _read(source) if isinstance(source, Path) else placed(source, Place("built-in default"))
@@ -137,6 +140,8 @@ def load_config(
         _choose_data(resolved, datasets)
     if file_options:
         _describe_files(resolved, file_options)
+    if column_groups is not None:
+        _describe_groups(resolved, column_groups)
     for setting in settings:
         place, value = parse_setting(setting)
         _assign(resolved, place, value, f"--set {setting}")
@@ -254,7 +259,19 @@ def _describe_files(tree: PlacedDict, options: Mapping[str, Any]) -> None:
             f"{flags}: only for a file of your own: name it with --dataset FILE ({PACKED_SUFFIXES})."
         )
     if files > 1 and "test" in options:
-        raise McfError(f"--test {options['test']}: it belongs to one file, and there are {files}.")
+        raise McfError(f"--test {options['test']}: it goes with one --dataset FILE, and there are {files}.")
+    tree.put("datasets", entries, tree.places["datasets"])
+
+
+def _describe_groups(tree: PlacedDict, groups: str) -> None:
+    """``--column-groups`` is a word about every data set."""
+    entries, place = PlacedList(), Place("--column-groups")
+    for entry in tree.get("datasets") or ():
+        described = placed({"name": entry} if isinstance(entry, str) else {}, place)
+        described.put("column_groups", groups, place)
+        entries.put(merged(entry, described) if isinstance(entry, PlacedDict) else described, place)
+    if not entries:
+        raise McfError("--column-groups: there is no data whose columns it could group.")
     tree.put("datasets", entries, tree.places["datasets"])
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from mcf_cli import datasets
+from mcf_cli.core.corruptions import GroupDropout
 from mcf_cli.core.losses import TWO_CLASS_SURROGATES
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.datasets.splits import RANDOM, Draw, train_test
@@ -17,6 +18,7 @@ from mcf_cli.datasets.store import registry
 from mcf_cli.errors import McfError, RunError, nearest
 from mcf_cli.experiments.config import (
     DELETING,
+    GROUPED,
     LEVEL_OF,
     Config,
     DataEntry,
@@ -24,7 +26,7 @@ from mcf_cli.experiments.config import (
     Select,
     without_retired,
 )
-from mcf_cli.experiments.learners import notices_about
+from mcf_cli.experiments.learners import columns_together, notices_about
 from mcf_cli.experiments.load import LoadedConfig
 from mcf_cli.experiments.protocols import Bounds, TrainTest
 from mcf_cli.experiments.store import PLAN_FORMAT
@@ -126,9 +128,14 @@ def make_plan(loaded: LoadedConfig, stand_ins: bool = True) -> Plan:
     parts: dict[str, PlannedData] = {}
     for index, entry in enumerate(config.datasets):
         reference, dataset = _resolve(loaded, index, entry, notices)
-        about = facts_of(dataset)
+        groups = entry.column_groups if reference["name"] == entry.name else None  # not those of a fallback
+        about = facts_of(dataset, groups)
         if about.sha256 in parts:
+            if parts[about.sha256].facts.column_groups != groups:
+                message = f"{about.name} is here twice with other groups: give each an item of its own"
+                raise loaded.error(["datasets", index, "column_groups"], message)
             continue
+        _check_groups(loaded, index, about, dataset)
         _check_data(loaded, index, about, notices)
         notices += _idle_on_fixed_rows(config, about)
         notices += notices_about(
@@ -154,16 +161,20 @@ def _check_limits(loaded: LoadedConfig) -> None:
     for position, entry in enumerate(loaded.config.grid):
         for name in entry.only_on or ():
             if name not in known:
-                message = f"{name} is no data set{nearest(name, sorted(known))}"
+                message = f"{name} is not a data set{nearest(name, sorted(known))}"
                 raise loaded.error(["grid", position, "only_on"], message)
         if entry.up_to is not None and loaded.config.evaluation.protocol != "learning-curve":
-            raise loaded.error(["grid", position, "up_to"], "only a learning curve has sizes to limit")
+            raise loaded.error(
+                ["grid", position, "up_to"], "`up_to` limits the sizes of a learning curve; leave it out here"
+            )
 
 
 def _check_count(loaded: LoadedConfig, count: int) -> None:
     """Counted before they are made: a grid of a few lines can ask for more trials than memory holds."""
     if count > MAX_TRIALS:
-        message = f"asks for {count:,} trials, and a plan holds at most {MAX_TRIALS:,}: take fewer values or repeats"
+        message = (
+            f"asks for {count:,} trials, and a plan holds at most {MAX_TRIALS:,}: use fewer values or repeats"
+        )
         raise loaded.error(["grid"], message)
 
 
@@ -225,7 +236,9 @@ def _resolve(
     if loaded.config.task is not None:
         options = {**options, **_task_of(loaded, index, name)}
     elif "task" in options:
-        raise loaded.error(["datasets", index], "`task` stands at the top of a config, for all its data sets")
+        raise loaded.error(
+            ["datasets", index], "`task` belongs at the top of a config, for all its data sets"
+        )
     try:
         reference = reference_to(name, options, notices)
         return reference, data_of(reference)
@@ -247,7 +260,9 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
     """Refuse what cannot work on the data; of a command's built-in grid, leave it out and say so."""
     config = loaded.config
     if about.n_classes < 2 and config.task != "regression":
-        raise loaded.error(["datasets", index], f"{about.name} has one class only: nothing to tell apart")
+        raise loaded.error(
+            ["datasets", index], f"{about.name} has only one class: there is nothing to tell apart"
+        )
     split = getattr(config.evaluation, "split", None)
     if split not in (None, RANDOM, *about.splits):
         valid = ", ".join([*about.splits, RANDOM])
@@ -263,6 +278,8 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
                 raise loaded.error(
                     ["grid", position, "corruption"], f"{corruption} on {about.name}: {problem}"
                 )
+            if corruption in GROUPED and about.column_groups is None:
+                continue  # a built-in grid has them for data whose groups are known
             if problem and not any(corruption in notice for notice in notices):
                 notices.append(f"{corruption} is left out on {about.name}: {problem}.")
         if _observes(config, entry) and (problem := _unobservable(entry, about)):
@@ -274,6 +291,17 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
         )
         if about.n_classes > 2 and two_class:
             raise loaded.error(["grid", position, "surrogate"], f"{about.name} has more than two classes")
+
+
+def _check_groups(loaded: LoadedConfig, index: int, about: DataFacts, dataset: Dataset) -> None:
+    """Refuse groups that these columns cannot be divided into."""
+    if about.column_groups is None:
+        return
+    try:
+        GroupDropout(columns_together(about.column_groups, dataset)).check_parameters(about.shape[1])
+    except (McfError, ValueError) as error:
+        message = f"{about.name}: {str(error).removeprefix('GroupDropout: ')}"
+        raise loaded.error(["datasets", index, "column_groups"], message) from None
 
 
 def _check_for_chunks(loaded: LoadedConfig, about: DataFacts, select: Select) -> None:
@@ -323,13 +351,15 @@ def _unobservable(entry: GridEntry, about: DataFacts) -> str | None:
 
 def _mismatch(corruption: str, about: DataFacts, scale: str = "none") -> str | None:
     if scale == "standard" and corruption in NOT_CENTRED:
-        return f"it needs {NOT_CENTRED[corruption]}, which standard scaling takes away: use scale max or none"
+        return f"it needs {NOT_CENTRED[corruption]}, which standard scaling removes: use scale max or none"
     if corruption in ("poisson", "thinning") and about.smallest < 0:
         return f"{corruption.capitalize()} corruption needs values of 0 or more, and the smallest is {about.smallest:g}"
     if corruption == "bitswap" and not about.binary:
         return "bit swaps need values 0 and 1 only"
     if corruption == "multinomial" and about.blocks is None:
         return "multinomial corruption needs one-hot blocks, and this set has none"
+    if corruption in GROUPED and about.column_groups is None:
+        return "it needs to know which columns are lost together: say --column-groups"
     return None
 
 
@@ -362,7 +392,7 @@ def _trials_on(config: Config, part: PlannedData) -> Iterator[Trial]:
         for entry in _entries_on(config, about)
         for variant in part.variants
         if entry.up_to is None or variant["train_size"] <= entry.up_to
-        for method, chosen in methods_of(entry, part.select, about.n_classes)
+        for method, chosen in methods_of(entry, part.select, about.n_classes, about.column_groups)
     ]
     for repeat in range(config.repeats):
         for params, chosen in cases:
@@ -393,10 +423,8 @@ def _variants(loaded: LoadedConfig, dataset: Dataset, notices: list[str]) -> lis
     if evaluation.protocol == "label-noise":
         return [{"flips": rate} for rate in evaluation.flips]
     if evaluation.protocol == "explicit":
-        return [
-            {"copies": copies}
-            for copies in [*evaluation.copies, *([None] if evaluation.marginalised else [])]
-        ]
+        limit = [None] if evaluation.marginalised else []
+        return [{"copies": copies} for copies in [*evaluation.copies, *limit]]
     return [{}]
 
 
@@ -414,11 +442,7 @@ def _selection(
 
 def _bounds_trials(evaluation: Bounds) -> Iterator[Trial]:
     for q in evaluation.q:
+        method = {"loss": "logistic", "corruption": "blankout", "q": q}
         for lam in [None, *evaluation.lambdas]:
-            params = {
-                "protocol": "bounds",
-                "method": {"loss": "logistic", "corruption": "blankout", "q": q},
-                "lam": lam,
-                "margins": evaluation.margins,
-            }
+            params = {"protocol": "bounds", "method": method, "lam": lam, "margins": evaluation.margins}
             yield Trial(params, {}, "none")

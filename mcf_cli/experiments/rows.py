@@ -10,8 +10,8 @@ The arrays of the file (``row`` counts the lines of rows.csv from 0, its heading
 | array | holds |
 |---|---|
 | ``row``, ``test_set`` | a line with a test error, and the number of its set of test rows |
-| ``wrong`` | one bit a test row, in the order of the data set; every line starts on a whole byte |
-| ``tested``, ``set_size`` | the test sets: one bit a row of the data set, and how many rows the data set has |
+| ``wrong`` | one bit per test row, in the order of the data set; every line starts on a whole byte |
+| ``tested``, ``set_size`` | the test sets: one bit per row of the data set, and how many rows the data set has |
 | ``set_hash`` | sha256 of the data and the numbers of the test rows, 16 digits |
 | ``candidate_row``, ``_level``, ``_l2``, ``_fold``, ``_error`` | what was chosen from (all are ``candidate_...``) |
 """
@@ -39,8 +39,20 @@ ROW_COLUMNS = (
     *("q", "sigma", "scale", "clip", "budget", "l2", "deletion", "train_size", "copies", "lam", "margin"),
     *("aid", "flips", "features"),
     *("repeat", "fold", "metric", "value", "n_iter", "converged", "edge", "seconds", "status", "reason"),
+    *("a", "column_groups"),
 )
-METHOD_COLUMNS = ("loss", "surrogate", "multiclass", "penalty", "corruption", *LEVELS, "clip", "aid")
+SELDOM = ("a", "column_groups")  # columns that are there only where a row has something in them
+METHOD_COLUMNS = (
+    "loss",
+    "surrogate",
+    "multiclass",
+    "penalty",
+    "corruption",
+    *LEVELS,
+    "clip",
+    "aid",
+    "column_groups",
+)
 Row = dict[str, Any]
 
 
@@ -71,13 +83,21 @@ def without_evidence(rows: Iterable[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if name != EVIDENCE} for row in rows]
 
 
+def used_columns(rows: Sequence[Row]) -> list[str]:
+    """The columns of rows.csv that these rows need."""
+    return [
+        name for name in ROW_COLUMNS if name not in SELDOM or any(row.get(name) is not None for row in rows)
+    ]
+
+
 def rows_csv(rows: Iterable[Row]) -> str:
     """rows.csv: floats in their shortest exact form, empty cells for what does not apply."""
-    text = io.StringIO()
+    rows, text = list(rows), io.StringIO()
+    used = used_columns(rows)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(ROW_COLUMNS)
+    writer.writerow(used)
     for row in rows:
-        writer.writerow([cell_text(row.get(column)) for column in ROW_COLUMNS])
+        writer.writerow([cell_text(row.get(column)) for column in used])
     return text.getvalue()
 
 

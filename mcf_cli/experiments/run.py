@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, islice
 from pathlib import Path
@@ -21,9 +22,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import yaml
+from pydantic import ValidationError
 
+from mcf_cli.datasets.userfile import file_format
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import Config
+from mcf_cli.experiments.config import Config, without_retired
 from mcf_cli.experiments.engine import Engine, available_cores
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Evidence, Row, build_rows, rows_csv, without_evidence
@@ -32,6 +35,8 @@ from mcf_cli.experiments.trial import Trial, kind_of_trial, sample_image
 from mcf_cli.files import clear_leftovers, disk_explained, whole_file, write_text
 from mcf_cli.version import __version__
 
+ROWS, MODEL = "rows.csv", "model.npz"  # what a run makes, and what `mcf train` adds
+OWN_NAMES = ("train", "compare")  # items that are named by their data where no config names them
 DIGIT = "digit.npz"  # for the samples under Figure 9
 LOCK_FILE = "requirements.lock"  # exact versions, from which make installs
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
@@ -44,7 +49,7 @@ def write_outputs(outcome: "RunOutcome", records: dict[str, Record], engine: Eng
     with disk_explained(folder.parent):
         folder.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder)
-        write_text(folder / "rows.csv", rows_csv(outcome.rows))
+        write_text(folder / ROWS, rows_csv(outcome.rows))
         outcome.evidence.write(folder)
         write_text(folder / "config.yaml", config_yaml(plan.config))
         write_text(folder / "environment.json", json.dumps(environment, indent=2) + "\n")
@@ -98,6 +103,53 @@ def environment_of(plan: Plan, records: dict[str, Record], engine: Engine) -> di
     }
 
 
+def named_by_content(config: Config) -> str:
+    """An item's name from its data and methods: ``train-wine-logistic-dropout``, ``compare-wine-logistic``."""
+    entry, data = config.grid[0], Path(config.datasets[0].name).name
+    if file_format(data):
+        data = re.sub(r"(\.[a-z]+){1,2}$", "", data, flags=re.IGNORECASE)
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", data)
+    name = f"{config.item}-{plain[:28]}-{entry.loss[0]}"
+    return f"{name}-{entry.corruption[0]}" if config.item == "train" else name
+
+
+def free_item(config: Config, out: Path, made: str) -> str:
+    """The item's name, or the first of name-2, name-3, ... in whose folder no other config made that file."""
+    number, item = 1, config.item
+    while holds_another(config.model_copy(update={"item": item}), out / item, made):
+        number, item = number + 1, f"{config.item}-{number + 1}"
+    return item
+
+
+def holds_another(config: Config, folder: Path, made: str) -> bool:
+    """Whether another config made that file of the folder."""
+    if not (folder / made).exists():
+        return False
+    try:
+        content = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        return Config.model_validate(without_retired(content)) != config.model_copy(update={"profiles": {}})
+    except (OSError, ValueError, ValidationError, yaml.YAMLError):
+        return True
+
+
+def with_own_folder(plan: Plan, out: Path, made: str, named: bool, force: bool) -> Plan:
+    """A config that is not ``named`` by its file gets a name of its data and method.
+
+    Without ``force`` what another config ``made`` is not replaced.
+    """
+    config = plan.config
+    if not named and config.item in OWN_NAMES:
+        config = config.model_copy(update={"item": named_by_content(config)})
+        if not force:
+            config = config.model_copy(update={"item": free_item(config, out, made)})
+    elif made == MODEL and not force and holds_another(config, out / config.item, made):
+        raise McfError(
+            f"{out / config.item / made} was made by another config (see config.yaml beside it).\n"
+            "--force replaces it; --set item=NAME or --out keeps both."
+        )
+    return replace(plan, config=config)
+
+
 SET_ASIDE = "set-aside"  # below an output folder: results that must not replace better ones
 
 
@@ -139,7 +191,7 @@ def seconds_by_kind(folder: Path) -> dict[tuple[str, ...], list[float]]:
     """What trials took when the results in the folder were made, perhaps on another machine, by data set and method."""
     times: dict[tuple[str, ...], list[float]] = {}
     unreadable = contextlib.suppress(OSError, ValueError, KeyError, csv.Error)
-    with unreadable, (folder / "rows.csv").open(encoding="utf-8", newline="") as file:
+    with unreadable, (folder / ROWS).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if row["status"] == "ok":
                 times.setdefault(kind_of_trial(row, row), []).append(float(row["seconds"]))

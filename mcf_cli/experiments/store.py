@@ -93,7 +93,7 @@ class Store:
 
     def _is_held(self, holder: str) -> McfError:
         return McfError(
-            f"{self.out} is being written by {holder}. Wait for it (--wait does so), or choose another --out."
+            f"{self.out} is being written by {holder}. Add --wait to wait for it, or choose another --out."
         )
 
     def save_plan(self, text: str) -> None:

@@ -6,18 +6,14 @@ The method is fixed; l2 and a level are chosen on validation rows. Predictions a
 import contextlib
 import csv
 import io
-import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
-from pydantic import ValidationError
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
@@ -30,11 +26,9 @@ from mcf_cli.datasets import userfile
 from mcf_cli.datasets.dataset import Dataset, Examples, RowsOnDisk, by_pieces, missing_cells, row_pieces
 from mcf_cli.datasets.formats.cells import plain_number
 from mcf_cli.datasets.splits import train_test
-from mcf_cli.datasets.userfile import file_format
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import Config, without_retired
+from mcf_cli.experiments.config import Config
 from mcf_cli.experiments.evaluate import draw_of, squared_errors
-from mcf_cli.experiments.flags import DEFAULTS
 from mcf_cli.experiments.learners import (
     applied,
     forget_problems,
@@ -43,13 +37,12 @@ from mcf_cli.experiments.learners import (
     preparation,
 )
 from mcf_cli.experiments.plan import Plan
-from mcf_cli.experiments.run import RunOutcome
+from mcf_cli.experiments.run import MODEL, RunOutcome
 from mcf_cli.experiments.trial import Trial, data_of
 from mcf_cli.files import disk_explained
 from mcf_cli.scale.fits import fit_rows
 from mcf_cli.scale.largefile import is_large, read_in_chunks, sentence
 
-MODEL = "model.npz"
 METRICS = "metrics.json"
 CONFIG = "config.yaml"
 
@@ -67,52 +60,6 @@ def check_one_model(plan: Plan) -> None:
         raise McfError(
             "train saves marginalised and plain l2 models; hinge and l1 are baselines of `mcf nightmare`."
         )
-
-
-def named_by_content(config: Config) -> str:
-    """An item's name from its data, loss and corruption: ``train-wine-logistic-dropout``."""
-    entry, data = config.grid[0], Path(config.datasets[0].name).name
-    if file_format(data):
-        data = re.sub(r"(\.[a-z]+){1,2}$", "", data, flags=re.IGNORECASE)
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", data)
-    return f"train-{plain[:28]}-{entry.loss[0]}-{entry.corruption[0]}"
-
-
-def free_item(config: Config, out: Path) -> str:
-    """The item's name, or the first of name-2, name-3, ... whose folder holds no model of another config."""
-    number, item = 1, config.item
-    while holds_another(config.model_copy(update={"item": item}), out / item):
-        number, item = number + 1, f"{config.item}-{number + 1}"
-    return item
-
-
-def holds_another(config: Config, folder: Path) -> bool:
-    """Whether the folder holds a model that another config made."""
-    if not (folder / MODEL).exists():
-        return False
-    try:
-        content = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
-        return Config.model_validate(without_retired(content)) != config.model_copy(update={"profiles": {}})
-    except (OSError, ValueError, ValidationError, yaml.YAMLError):
-        return True
-
-
-def with_own_folder(plan: Plan, out: Path, named: bool, force: bool) -> Plan:
-    """A config that is not ``named`` by its file gets a name of its data and method.
-
-    Without ``force`` no model of another config is replaced.
-    """
-    config = plan.config
-    if not named and config.item == DEFAULTS["train"]["item"]:
-        config = config.model_copy(update={"item": named_by_content(config)})
-        if not force:
-            config = config.model_copy(update={"item": free_item(config, out)})
-    elif not force and holds_another(config, out / config.item):
-        raise McfError(
-            f"{out / config.item / MODEL} was made by another config (see config.yaml beside it).\n"
-            "--force replaces it; --set item=NAME or --out keeps both."
-        )
-    return replace(plan, config=config)
 
 
 def final_model(outcome: RunOutcome) -> tuple[Pipeline, Dataset, dict[str, Any]]:
@@ -208,7 +155,7 @@ def fitted(
 
 def make_model(params: dict[str, Any], dataset: Dataset, l2: float) -> MCFClassifier | MCFRegressor:
     """The estimator that a trial's parameters describe."""
-    method, corruption = params["method"], make_corruption(params["method"], dataset.blocks)
+    method, corruption = params["method"], make_corruption(params["method"], dataset)
     if dataset.task == "regression":
         return MCFRegressor(corruption=corruption, l2=l2)
     return MCFClassifier(
@@ -310,12 +257,12 @@ def rows_to_predict(
     notices = [_understood(data, examples)]
     if (names is None) != (examples.feature_names is None):
         nameless = data if examples.feature_names is None else "the model"
-        notices.append(f"{nameless} names no columns: they are matched by their order.")
+        notices.append(f"{nameless} names no columns, so columns are matched by their order.")
     if missing := userfile.missing_words(examples.X, examples.feature_names):
         notices.append(f"{data} has {missing[0]}: {_missing_words(model)}.")
     if examples.assumed_one_based:
         notices.append(
-            f"{data} holds no column 0: its columns are taken to count from 1. If they do not, say --zero-based."
+            f"{data} holds no column 0: its columns are taken to count from 1. If they count from 0, say --zero-based."
         )
     return examples.X, examples.labels, notices
 
@@ -326,7 +273,7 @@ def _in_columns(
     """The columns of a data set in the model's order, by name where both name them."""
     if have is None or want is None or list(have) == list(want):
         if X.shape[1] != width:
-            raise McfError(f"{data} has {X.shape[1]} features and the model was trained on {width}.")
+            raise McfError(f"{data} has {X.shape[1]} features, and the model was trained on {width}.")
         return X
     place = {name: k for k, name in enumerate(have)}
     absent = [str(name) for name in want if name not in place]
@@ -344,7 +291,7 @@ def choose_missing(model: Any, missing: str | None) -> None:
     if missing is None or missing == (inner.missing or "deleted"):
         return
     if missing != "deleted":
-        raise McfError(f"This model keeps no statistics for that: `mcf train --missing {missing}` makes one.")
+        raise McfError(f"this model was trained without --missing {missing}: train one with it.")
     inner.missing = "deleted"
     if step is not None:
         step.missing = "deleted"
@@ -353,7 +300,7 @@ def choose_missing(model: Any, missing: str | None) -> None:
 def _missing_words(model: Any) -> str:
     """What missing cells are to the model."""
     words = {
-        "mean": "the column's mean in training stands for them",
+        "mean": "they are replaced by the column's mean in training",
         "conditional": "they are inferred from the other cells of their row",
     }
     return words.get(_inner(model).missing, f"they count as deleted, which is {_neutral(model)}")
@@ -390,7 +337,7 @@ def write_predictions(write: Callable[[str], Any], model: Any, X: Any, probabili
 
 
 def predictions_csv(model: Any, X: Any, probabilities: bool, first: int = 0) -> tuple[str, np.ndarray]:
-    """One line a row: its number, its prediction or predictions and, on request, the probability of each class.
+    """One line per row: its number, its prediction or predictions and, on request, the probability of each class.
 
     Names stand above the line of row 0.
     """
@@ -428,7 +375,7 @@ def number_errors(mse: float, r2: float | None) -> str:
 
 
 def compared_numbers(predicted: np.ndarray, labels: list[str], data: str) -> str | None:
-    """How far predictions are from the labels, where those are numbers, one a row."""
+    """How far predictions are from the labels, where those are numbers, one per row."""
     numbers = [plain_number(label) for label in labels]
     if None in numbers or predicted.ndim != 1:
         return None

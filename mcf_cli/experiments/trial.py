@@ -19,12 +19,12 @@ from mcf_cli.datasets.info import pixel_grid
 from mcf_cli.datasets.splits import Draw, train_test
 from mcf_cli.datasets.userfile import file_format
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import LEVEL_OF, GridEntry, Select
+from mcf_cli.experiments.config import GROUPED, LEVEL_OF, LEVELS, GridEntry, Select
 from mcf_cli.files import CHUNKS_ABOVE
 from mcf_cli.scale import largefile
 
 # Raise this when a change of code changes numbers: every stored trial is then out of date.
-METHOD_VERSION = 7
+METHOD_VERSION = 8
 Params = dict[str, Any]  # all that the numbers of a trial depend on, as plain JSON
 
 
@@ -83,9 +83,7 @@ class Trial:
             method.get("corruption", ""),
             method.get("aid", ""),
         ]
-        words += [
-            f"{name}={_short(method[name])}" for name in ("q", "sigma", "scale", "budget") if name in method
-        ]
+        words += [f"{name}={_short(method[name])}" for name in LEVELS if name in method]
         words += [
             f"{name}={params[name]}"
             for name in ("train_size", "flips", "copies", "lam")
@@ -118,7 +116,7 @@ def kind_of_trial(method: Mapping[str, Any], params: Mapping[str, Any]) -> tuple
 
 
 def methods_of(
-    entry: GridEntry, select: Select, n_classes: int
+    entry: GridEntry, select: Select, n_classes: int, column_groups: str | None = None
 ) -> Iterator[tuple[dict[str, Any], str | None]]:
     """The methods of a grid entry, each with the name of the level to choose, if any.
 
@@ -139,6 +137,8 @@ def methods_of(
             method["clip"] = entry.clip
         if aid != "none":
             method["aid"] = aid
+        if corruption in GROUPED:
+            method["column_groups"] = column_groups
         if tuple(method.items()) in seen:
             continue
         seen.add(tuple(method.items()))
@@ -175,6 +175,7 @@ class DataFacts:
     understood: str = ""  # how a user's file was read
     missing: int = 0  # cells
     in_chunks: bool = False  # its rows stay on disk
+    column_groups: str | None = None  # the columns that are lost together
 
 
 def reference_to(name: str, options: dict[str, Any], notices: list[str]) -> dict[str, Any]:
@@ -199,8 +200,8 @@ def load_data(name: str, options: tuple[tuple[str, Any], ...] = (), in_chunks: b
     return load(name, **dict(options))
 
 
-def facts_of(dataset: Dataset) -> DataFacts:
-    """The facts, read off the rows."""
+def facts_of(dataset: Dataset, column_groups: str | None = None) -> DataFacts:
+    """The facts, read off the rows, and the groups of columns that the config names."""
     smallest, binary = 0.0, True
     for X in row_pieces(dataset.X):
         values = X if isinstance(X, np.ndarray) else X.data
@@ -222,6 +223,7 @@ def facts_of(dataset: Dataset) -> DataFacts:
         understood=dataset.understood,
         missing=int(dataset.missing.sum()),
         in_chunks=isinstance(dataset.X, RowsOnDisk),
+        column_groups=column_groups,
     )
 
 

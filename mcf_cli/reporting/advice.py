@@ -6,6 +6,7 @@ same rows, whether the choice is better. So the interval of that one difference 
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import LEVEL_OF, Config, Fit
+from mcf_cli.experiments.config import LEVEL_OF, LEVELS, Config, Fit
 from mcf_cli.experiments.engine import run_spec
 from mcf_cli.experiments.plan import Plan, PlannedData
 from mcf_cli.experiments.protocols import TrainTest
@@ -27,16 +27,17 @@ from mcf_cli.experiments.run import RunOutcome
 from mcf_cli.files import write_text
 from mcf_cli.reporting.results import Result
 from mcf_cli.reporting.series import SOURCE_MARKS, dataset_label
-from mcf_cli.reporting.statistics import CONFIDENCE, Quantities
+from mcf_cli.reporting.statistics import NORMAL_WIDTH, Quantities
 from mcf_cli.reporting.tables import Table, markdown
 
 ADVICE = "advice.md"
+STORED = "advice.json"  # the same for the report
 _FEWEST = (
     6  # rows on which two models differ: with fewer, chance alone puts all on one side in over 5% of cases
 )
 _MOST_TIMES = 1000  # times the test rows: beyond that no one would collect them
-_METHOD = ["loss", "corruption", "surrogate", "multiclass", "penalty", "clip"]
-_PAIRED = [*_METHOD, "q", "sigma", "scale", "budget", "l2", "repeat"]
+_METHOD = ["loss", "corruption", "surrogate", "multiclass", "penalty", "clip", "column_groups"]
+_PAIRED = [*_METHOD, *LEVELS, "l2", "repeat"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,11 @@ class Advice:
         note = "* lowest validation error (valid.). Errors in %, differences in points."
         return Table(self.title, pd.DataFrame(lines), pd.DataFrame(lines), (note,))
 
+    @property
+    def markdown(self) -> str:
+        """The table, the verdict and the command."""
+        return f"{markdown(self.table)}\n{self.sentence}\n\n    {self.command}\n"
+
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
         return asdict(self) | {"candidates": [asdict(each) for each in self.candidates]}
@@ -203,12 +209,26 @@ def beside_words(plain: Mapping[str, Any]) -> str:
 
 
 def write_advice(found: Sequence[Advice], folder: Path) -> None:
-    """advice.md beside rows.csv; none is left from an earlier run where there is no advice."""
+    """advice.md and advice.json beside rows.csv; none are left from an earlier run where there is no advice."""
     if not found:
-        (folder / ADVICE).unlink(missing_ok=True)
+        for name in (ADVICE, STORED):
+            (folder / name).unlink(missing_ok=True)
         return
-    parts = [f"{markdown(each.table)}\n{each.sentence}\n\n    {each.command}\n" for each in found]
-    write_text(folder / ADVICE, "\n".join(parts))
+    write_text(folder / ADVICE, "\n".join(each.markdown for each in found))
+    write_text(folder / STORED, json.dumps([each.to_dict() for each in found], indent=1) + "\n")
+
+
+def read_advice(folder: Path) -> list[Advice]:
+    """What was advised when the item was run; nothing for other items."""
+    if not (folder / STORED).exists():
+        return []
+    try:
+        return [
+            Advice(**{**each, "candidates": tuple(Contender(**line) for line in each["candidates"])})
+            for each in json.loads((folder / STORED).read_text(encoding="utf-8"))
+        ]
+    except (ValueError, TypeError, KeyError) as error:
+        raise McfError(f"{folder / STORED} cannot be read ({error}): run mcf compare again.") from None
 
 
 def _with_ends(share: float, ends: tuple[float, float], form: str = ".1f") -> str:
@@ -233,7 +253,7 @@ def _method_of(row: pd.Series) -> dict[str, Any]:
     """The method of a row as a trial has it: what it has no value for is left out."""
     level = LEVEL_OF.get(row["corruption"])
     names = [*_METHOD, *([level] if level else [])]
-    known = {name: row[name] for name in names if pd.notna(row[name]) and row[name] != ""}
+    known = {name: row[name] for name in names if pd.notna(row.get(name)) and row[name] != ""}
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in known.items()}
 
 
@@ -293,10 +313,9 @@ def _contenders(
     groups: list[pd.DataFrame], methods: list[dict[str, Any]], validation: np.ndarray, plain: int
 ) -> list[Contender]:
     """With 95% intervals, each for itself; the differences are paired."""
-    width = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
     cells = Quantities.of_errors(groups)
     apart = cells.differences(range(len(groups)), [plain] * len(groups))
-    half, half_apart = width * cells.errors(), width * apart.errors()
+    half, half_apart = NORMAL_WIDTH * cells.errors(), NORMAL_WIDTH * apart.errors()
     return [
         Contender(
             method,
@@ -370,6 +389,7 @@ def training_line(config: Config, reference: Mapping[str, Any], candidate: Conte
         if name in options:
             words += [f"--{name}", str(options.pop(name))]
     options.pop("task", None)
+    words += ["--column-groups", method["column_groups"]] if "column_groups" in method else []
     words += ["--scale", config.scale] if config.scale != "none" else []
     words += ["--seed", str(config.seed)] if config.seed != Config.model_fields["seed"].default else []
     words += ["--loss", method["loss"], "--corruption", method["corruption"]]

@@ -58,7 +58,7 @@ def _methods(frame: pd.DataFrame) -> pd.DataFrame:
 
 @part.styled
 def aided_curves(rows: pd.DataFrame) -> Figure:
-    """Test error against what the item runs over: a panel a data set, a colour a method, a line an aid."""
+    """Test error against what the item runs over: one panel per data set, one colour per method, one line per aid."""
     frame = _methods(tidy(rows))
     x = varying(frame) or "deletion"
     pairs, bases = datasets_in(frame), list(dict.fromkeys(frame["bare"]))
@@ -67,7 +67,7 @@ def aided_curves(rows: pd.DataFrame) -> Figure:
     for number, (axes, pair) in enumerate(zip(all_axes, pairs, strict=True)):
         for (base, aid), group in of_dataset(frame, pair).groupby(["bare", "aid"], sort=False):
             table = summary(group, x)
-            part.curve(axes, table[x], table, _look(bases.index(base), aids.index(aid)), "se")
+            part.curve(axes, table[x], table, _look(bases.index(base), aids.index(aid)))
         part.title(axes, pair)
         part.error_axis(axes, number % (2 if len(pairs) in (1, 2, 4) else 3) == 0)
         _x_axis(axes, x, of_dataset(frame, pair)[x])
@@ -111,7 +111,7 @@ def _x_axis(axes: Axes, x: str, values: pd.Series) -> None:
 
 @part.styled
 def aided_sets(rows: pd.DataFrame) -> Figure:
-    """Nothing but the method varies: a line a data set, the methods beside each other on it, a panel a loss."""
+    """Nothing but the method varies: one panel per loss, one line per data set with the methods side by side."""
     frame = tidy(rows)
     pairs, curves = datasets_in(frame), in_order(frame["curve"], LOSS_ORDER)
     families = list(dict.fromkeys(frame["family"]))
@@ -130,8 +130,9 @@ def aided_sets(rows: pd.DataFrame) -> Figure:
             ]
             shift = 0.7 * (number - (len(families) - 1) / 2) / len(families)
             look = {**cycle_look(number).options(), "linestyle": "", "capsize": 2}
-            spread = part.PER_CENT * table["se"]
-            axes.errorbar(part.PER_CENT * table["mean"], np.add(places, shift), xerr=spread, **look)
+            half = part.PER_CENT * table["half"]
+            bars = half if (half > 0).any() else None
+            axes.errorbar(part.PER_CENT * table["mean"], np.add(places, shift), xerr=bars, **look)
         axes.set_yticks(range(len(pairs)), [dataset_label(*pair) for pair in pairs])
         axes.set_ylim(len(pairs) - 0.5, -0.5)
         axes.set_title(curve_label(curve))

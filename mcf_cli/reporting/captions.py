@@ -7,21 +7,24 @@ import pandas as pd
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     SURROGATE_NAMES,
+    collection,
     dataset_label,
     datasets_in,
     in_order,
+    interval_words,
+    known_by_example,
     tidy,
     varying,
 )
 
 SUBJECTS = {
     1: "Bounds on the expected logistic loss of one blanked-out feature, as a function of its margin.",
-    3: "Test error against the corruption level q; dashed lines are the plain models, which q = 0 equals.",
-    4: "Test error against the corruption level q, from 0.9 on.",
-    5: "Test error against the number of training examples: mean and standard deviation over random subsets.",
-    6: "Test error against the number M of explicitly corrupted copies; the big marker is MCF, their limit.",
-    7: "Test error of MCF logistic loss by each of its three surrogates, against the blankout level q.",
-    8: "Test error against the corruption level q, with standard errors.",
+    3: "Test error against the corruption level q; dashed lines are the plain models, the same as q = 0.",
+    4: "Test error against the corruption level q, from 0.9 upwards.",
+    5: "Test error against the number of training examples: means over random subsets.",
+    6: "Test error against the number M of explicitly corrupted copies; the big marker is MCF, the limit.",
+    7: "Test error of the MCF logistic loss with each of its three surrogates, against the blankout level q.",
+    8: "Test error against the corruption level q.",
     9: "Test error against the share of pixels deleted at test time.",
 }
 
@@ -67,7 +70,8 @@ def caption(
     sentences += _variants(frame)
     sentences += [AID_SENTENCES[aid] for aid in in_order(frame["aid"], ()) if aid in AID_SENTENCES]
     if "dataset" in frame:
-        sentences += [*_early_ends(frame), *_scales(frame, paper_figure), *_sources(frame, notes)]
+        sentences += [*_early_ends(frame), *_intervals(frame), *_scales(frame, paper_figure)]
+        sentences += _sources(frame, notes)
     return " ".join([*sentences, *(f"{text.rstrip('.')}." for text in notes)])
 
 
@@ -116,14 +120,27 @@ def _early_ends(frame: pd.DataFrame) -> list[str]:
     return sentences
 
 
+def _intervals(frame: pd.DataFrame) -> list[str]:
+    """What bars and bands mean, and what they do not."""
+    errors = frame[frame["metric"] == "test_error"]
+    over = interval_words(errors) if len(errors) else ""
+    if not over:
+        return []
+    paired = known_by_example(errors) and errors["method"].nunique() > 1
+    apart = " Methods share their test rows, so their differences are surer than bars that overlap suggest."
+    return [f"Bars and bands are 95% intervals {over}.{apart if paired else ''}"]
+
+
 def _scales(frame: pd.DataFrame, paper_figure: int | None) -> list[str]:
     """What a reader of small differences must know."""
     single = frame["repeat"].nunique() <= 1 and frame["fold"].isna().all()
     if paper_figure not in SINGLE_SPLIT or not single:
         return []
-    if frame["dataset"].nunique() == 1 and paper_figure != 6:
+    if frame["dataset"].nunique() == 1:
         return ["One split; the error axis does not begin at 0."]
-    return ["One split; axes differ from panel to panel and do not begin at 0."]
+    same = len({collection(name) for name in frame["dataset"]}) < frame["dataset"].nunique()
+    spans = ", but span equally many points for data sets of one collection" if same else ""
+    return [f"One split; error axes differ from panel to panel and do not begin at 0{spans}."]
 
 
 def _sources(frame: pd.DataFrame, notes: tuple[str, ...]) -> list[str]:

@@ -23,7 +23,7 @@ from mcf_cli.reporting.series import (
     tidy,
     varying,
 )
-from mcf_cli.reporting.statistics import Quantities
+from mcf_cli.reporting.statistics import NORMAL_WIDTH, Quantities
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nothing fetches
 Chart = dict[str, Any]
@@ -44,11 +44,19 @@ OTHER_METRICS = {  # what else than a test error an item may measure: the metric
     "test_mse": ("Mean squared error", 1.0),
     "bound": ("Expected loss, or a bound on it", 1.0),
 }
-QUANTILE = 1.96  # of the normal distribution: half a 95% interval in standard errors
 ERROR = ("Test error (%)", 100.0)
-# Eight hues that colour-blind readers tell apart; the shapes repeat the distinction.
+# Eight hues that colour-blind readers tell apart; the shapes repeat the distinction, and can be filled.
 HUES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5cc4", "#8a8a8a"]
-SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "stroke", "triangle-right"]
+SHAPES = [
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "triangle-down",
+    "cross",
+    "triangle-right",
+    "triangle-left",
+]
 VERDICT_HUES = {"holds": "#0a8a63", "stronger": "#0072b2", "differs": "#d55e00", "undecided": "#8a8a8a"}
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 3], [10, 4], [4, 4], [3, 1]]
 PANEL = {"width": 250, "height": 190}
@@ -57,7 +65,7 @@ ALONE = {"width": 560, "height": 300}  # a panel without neighbours
 
 
 def item_chart(rows: pd.DataFrame) -> Chart | None:
-    """The chart of an item's rows: curves over what it varies, else a line of points a method; None without rows."""
+    """The chart of an item's rows: curves over what it varies, else a line of points per method; None without rows."""
     metric = next((name for name in OTHER_METRICS if (rows["metric"] == name).any()), "test_error")
     frame = tidy(rows, metric=metric)
     if frame.empty:
@@ -98,9 +106,9 @@ def _means(groups: list[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
     """Means and half their intervals: over test examples where there is evidence of them, else over runs."""
     cells = Quantities.of_errors(groups)
     if cells.influence is not None:
-        return cells.values, QUANTILE * cells.errors()
+        return cells.values, NORMAL_WIDTH * cells.errors()
     tables = [summary(part.assign(all=0), "all") for part in groups]
-    return cells.values, np.array([QUANTILE * table["se"].iloc[0] for table in tables])
+    return cells.values, np.array([table["half"].iloc[0] for table in tables])
 
 
 def _rounded(value: float) -> float:
@@ -108,7 +116,7 @@ def _rounded(value: float) -> float:
 
 
 def curves(found: Points, axis: str, title: str) -> Chart:
-    """A panel a data set, a curve a method; a method without levels is a line across its panel.
+    """One panel per data set, one curve per method; a method without levels is a line across its panel.
 
     The colour tells the loss, dashes and shape what is done with it. A click on a legend shows that entry alone.
     """
@@ -145,7 +153,7 @@ def _needed(found: Points, **layers: Chart) -> list[Chart]:
 
 
 def dots(found: Points, title: str) -> Chart:
-    """A panel a data set, a line a method: its value and interval."""
+    """One panel per data set, one line per method: its value and interval."""
     look = _look(found)
     found = [{**point, "name": f"{point['loss']}, {point['method']}"} for point in found]
     y = {"field": "name", "type": "nominal", "title": None, "axis": {"labelLimit": LABELS - 20}}
@@ -166,7 +174,7 @@ def dots(found: Points, title: str) -> Chart:
 
 
 def forest(found: Points) -> Chart:
-    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; a panel a unit."""
+    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; one panel per unit."""
     words, hues = list(VERDICT_HUES), list(VERDICT_HUES.values())
     y = {
         "field": "claim",
@@ -264,11 +272,6 @@ def _look(found: Points) -> Chart:
         "shape": {**by_method, "scale": {"domain": methods, "range": SHAPES}},
         "opacity": {"condition": {"test": chosen, "value": 1}, "value": 0.06},
     }
-
-
-def _rank(method: str) -> int:
-    """Solid lines for what deletes features in training, dots for plain models."""
-    return 0 if "dropout" in method else 1 if "blankout" in method else 3 if method.startswith("plain") else 2
 
 
 def _without(look: Chart, name: str) -> Chart:

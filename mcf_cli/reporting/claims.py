@@ -114,7 +114,7 @@ class Claim(ClaimPart):
     def _known(self) -> Claim:
         word = next(iter(self.check))
         if word not in VOCABULARY:
-            raise ValueError(f"{word!r} is no predicate; there are {', '.join(VOCABULARY)}")
+            raise ValueError(f"{word!r} is not a predicate; the predicates are {', '.join(VOCABULARY)}")
         VOCABULARY[word].model_validate(self.check[word])
         return self
 
@@ -369,10 +369,10 @@ def _others(readings: Mapping[str, Reading], judged: Finding) -> Iterator[str]:
         if finding.verdict == STRONGER:
             verdict = "is stronger"
         right = (HOLDS, STRONGER)
-        if name == WEAK and finding.verdict in right and judged.verdict not in right:
-            verdict = "holds only so"
+        only = name == WEAK and finding.verdict in right and judged.verdict not in right
+        said = f"It holds only {name[0].lower()}{name[1:]}" if only else f"{name} it {verdict}"
         edge = _edge_words(predicate, rows) if name == WEAK else ""
-        yield f"{name} it {verdict}: {finding.measured}{edge}"
+        yield f"{said}: {finding.measured}{edge}"
 
 
 def _edge_words(predicate: Predicate, rows: pd.DataFrame) -> str:

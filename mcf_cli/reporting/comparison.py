@@ -27,7 +27,13 @@ LEVEL_WORDS = {
 
 # What tells two methods apart beside the level that an experiment runs over.
 METHOD_KEYS = ("loss", "corruption", "surrogate", "penalty", "aid")
-SAME_AT_ZERO = ("blankout", "dropout", "multinomial")  # with q = 0 these are the plain model
+SAME_AT_ZERO = (
+    "blankout",
+    "dropout",
+    "multinomial",
+    "group_dropout",
+    "group_blankout",
+)  # with q = 0 these are the plain model
 
 
 class NotEnough(Exception):

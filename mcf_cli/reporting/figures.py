@@ -37,7 +37,9 @@ from mcf_cli.reporting.panels import (
 from mcf_cli.reporting.series import (
     CORRUPTIONS,
     SURROGATE_NAMES,
+    collection,
     curve_label,
+    dataset_label,
     datasets_in,
     in_order,
     lines_in,
@@ -52,12 +54,13 @@ from mcf_cli.reporting.series import (
 
 PAPER_MARKER: dict[str, Any] = {"linestyle": "", "marker": "x", "color": BLACK, "markersize": 6, "zorder": 3}
 IN_FIGURE_9 = ("none", "dropout", "blankout", "fdrop")  # the corruptions that it has looks for
+APART = 0.05  # of a number of training examples, between two methods
 LIMIT_MARKER: dict[str, Any] = {"linestyle": "", "markersize": 11, "markeredgecolor": BLACK}
 
 
 @part.styled
 def fig1_bounds(rows: pd.DataFrame) -> Figure:
-    """Figure 1: variational bounds on the expected logistic loss under blankout, one curve a lambda."""
+    """Figure 1: variational bounds on the expected logistic loss under blankout, one curve per lambda."""
     exact, bounds = tidy(rows, "expected_loss"), tidy(rows, "bound")
     levels = sorted(set(exact["q"]) | set(bounds["q"]))
     figure, all_axes = part.panels(len(levels), columns=2, size=(4.6, 3.3))
@@ -87,7 +90,7 @@ def _dashes(number: int) -> Any:
 
 @part.styled
 def fig3_q_sweep(rows: pd.DataFrame, closeup: bool = False) -> Figure:
-    """Figure 3: error against the blankout level, one panel a data set; Poisson and q = 0 as levels."""
+    """Figure 3: error against the blankout level, one panel per data set; Poisson and q = 0 as levels."""
     frame = tidy(rows)
     pairs = datasets_in(frame)
     figure, all_axes = part.panels(len(pairs), columns=2 if len(pairs) in (1, 2, 4) else 3)
@@ -95,9 +98,11 @@ def fig3_q_sweep(rows: pd.DataFrame, closeup: bool = False) -> Figure:
         here = of_dataset(frame, pair)
         for name in in_order(here["curve"], tuple(LOSS_LOOKS)):
             _sweep_curve(axes, here[here["curve"] == name], name, baseline=not closeup)
+        _mark_levels(axes, here)
         part.title(axes, pair)
         part.error_axis(axes, number % _columns(all_axes) == 0)
         axes.set_xlabel("Corruption level q")
+    part.same_span(all_axes, [collection(name) for name, _ in pairs])
     curves = in_order(frame["curve"], tuple(LOSS_LOOKS))
     part.legend_below(figure, part.loss_handles(curves), _sweep_families(frame, closeup))
     return figure
@@ -121,7 +126,22 @@ def _sweep_curve(axes: Axes, rows: pd.DataFrame, name: str, baseline: bool) -> N
         if table["q"].isna().all():
             part.level(axes, table["mean"].mean(), loss_look(name, "other"))
         else:
-            part.curve(axes, table["q"], table, loss_look(name, family), "se")
+            part.band(axes, table["q"], table, loss_look(name, family))
+
+
+def _mark_levels(axes: Axes, rows: pd.DataFrame) -> None:
+    """The ends of what has no level, beside each other at the right: whose line it is, and its interval."""
+    lines = rows[rows["q"].isna() & (rows["corruption"] != "none")]
+    last = rows["q"].max()
+    if lines.empty or pd.isna(last):
+        return
+    step = 0.04 * (last - rows["q"].min() or 1.0)
+    groups = lines.groupby(["curve", "family"], sort=False)
+    for number, ((name, _), group) in enumerate(groups, 1):
+        table = summary(group.assign(all=0), "all")
+        part.edge_mark(axes, last + (number + 0.5) * step, table.iloc[0], loss_look(name, "other"))
+    axes.axvline(last + step, color=GREY, linewidth=0.8)  # right of it there is no q
+    axes.set_xticks([tick for tick in axes.get_xticks() if rows["q"].min() <= tick <= last])
 
 
 def _sweep_families(frame: pd.DataFrame, closeup: bool) -> list:
@@ -143,7 +163,7 @@ def _columns(all_axes: list[Axes]) -> int:
 
 @part.styled
 def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
-    """Figure 5: error against training-set size, mean and standard deviation; a panel a data set and loss.
+    """Figure 5: error against training-set size; one panel per data set and loss.
 
     The plain logistic model stands beside both multi-class forms, which are one without corruption.
     """
@@ -156,23 +176,20 @@ def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
         plain = here[(here["corruption"] == "none") & (here["loss"] == loss_of(name))]
         marginalised = here[(here["corruption"] != "none") & (here["curve"] == name)]
         both = pd.concat([plain, marginalised])
-        for (corruption, _), group in both.groupby(["corruption", "family"], sort=False):
+        groups = both.groupby(["corruption", "family"], sort=False)
+        for place, ((corruption, _), group) in enumerate(groups):
             table = summary(group, "train_size")
-            part.curve(axes, table["train_size"], table, loss_look(name, _family(corruption)), "sd")
-        part.title(axes, pair, curve_label(name).lower())
+            apart = 1 + APART * (
+                place - (len(groups) - 1) / 2
+            )  # side by side, so that bars do not cover each other
+            part.curve(axes, apart * table["train_size"], table, loss_look(name, _family(corruption)))
+        axes.set_title(f"{dataset_label(*pair)}\n{curve_label(name).lower()}")
         part.error_axis(axes, number % len(curves) == 0)
         axes.set_xlabel("Training examples")
         _size_axis(axes, here["train_size"])
-        axes.set_ylim(*_row_limits(here))
+    part.same_range(all_axes, [pair for pair in pairs for _ in curves])
     _legend_of_families(figure, frame)
     return figure
-
-
-def _row_limits(rows: pd.DataFrame) -> tuple[float, float]:
-    """One error scale for all losses of a data set."""
-    values = part.PER_CENT * rows["value"]
-    margin = 0.06 * (values.max() - values.min() or 1.0)
-    return max(0.0, values.min() - margin), values.max() + margin
 
 
 def _size_axis(axes: Axes, sizes: pd.Series) -> None:
@@ -219,6 +236,7 @@ def fig6_explicit(rows: pd.DataFrame) -> Figure:
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
         part.error_axis(axes)
         axes.set_xlabel("Corrupted copies M")
+    part.same_range(all_axes, [pair for pair, _ in combinations])
     looks = {name: loss_look(name) for name in in_order(frame["curve"], tuple(LOSS_LOOKS))}
     explicit = [part.handle(f"{curve_label(name)}, M copies", look) for name, look in looks.items()]
     limit = [part.handle("MCF (M = ∞)", look, **LIMIT_MARKER) for look in looks.values()]
@@ -229,13 +247,14 @@ def fig6_explicit(rows: pd.DataFrame) -> Figure:
 def _copies_curve(axes: Axes, rows: pd.DataFrame, look: Look) -> None:
     table = summary(rows, "copies")
     explicit, limit = table[np.isfinite(table["copies"])], table[np.isinf(table["copies"])]
-    part.curve(axes, explicit["copies"], explicit, look, "se")
+    part.curve(axes, explicit["copies"], explicit, look)
     axes.set_xscale("log", base=2)
     ticks = list(part.thinned(explicit["copies"].to_numpy(), 7))
     labels = [f"{tick:g}" for tick in ticks]
     if len(limit):
         infinity = 4.0 * explicit["copies"].max() if len(explicit) else 1.0
-        axes.plot([infinity], part.PER_CENT * limit["mean"], **{**look.options(), **LIMIT_MARKER})
+        at_limit = pd.Series([infinity], index=limit.index)
+        part.curve(axes, at_limit, limit, look, **LIMIT_MARKER)
         part.level(axes, limit["mean"].iloc[0], look, linestyle=":", alpha=0.7)
         ticks, labels = [*ticks, infinity], [*labels, "∞"]
     axes.set_xticks(ticks, labels)
@@ -256,10 +275,11 @@ def fig7_surrogates(rows: pd.DataFrame) -> Figure:
             part.level(axes, plain["value"].mean(), loss_look("", "none"))
         for surrogate in surrogates:
             table = summary(here[(here["surrogate"] == surrogate) & here["q"].notna()], "q")
-            part.curve(axes, table["q"], table, surrogate_look(surrogate), "se")
+            part.band(axes, table["q"], table, surrogate_look(surrogate))
         part.title(axes, pair)
         part.error_axis(axes, number % _columns(all_axes) == 0)
         axes.set_xlabel("Corruption level q")
+    part.same_span(all_axes, [collection(name) for name, _ in pairs])
     handles = [part.handle(SURROGATE_NAMES.get(name, name), surrogate_look(name)) for name in surrogates]
     part.legend_below(figure, [*handles, part.family_handle("plain (q = 0)", "none")])
     return figure
@@ -267,7 +287,7 @@ def fig7_surrogates(rows: pd.DataFrame) -> Figure:
 
 @part.styled
 def fig8_splice(rows: pd.DataFrame) -> Figure:
-    """Figure 8: splice junctions, error and its standard error against the level; a panel a corruption."""
+    """Figure 8: splice junctions, error against the level; one panel per corruption."""
     frame = tidy(rows)
     combinations = _corrupted(frame)
     figure, all_axes = part.panels(len(combinations), columns=2, size=(3.6, 2.8))
@@ -279,28 +299,28 @@ def fig8_splice(rows: pd.DataFrame) -> Figure:
         corrupted = here[(here["corruption"] == corruption) & (here["q"] != 0)]
         for (name, _), curve in corrupted.groupby(["curve", "family"], sort=False):
             table = summary(pd.concat([plain[plain["loss"].isin(curve["loss"])], curve]), "q")
-            part.curve(axes, table["q"], table, loss_look(name), "se")
+            part.curve(axes, table["q"], table, loss_look(name))
         part.title(axes, pair, CORRUPTIONS.get(corruption, corruption))
         part.error_axis(axes)
         axes.set_xlabel("Corruption level q")
-    part.same_range(all_axes)
+    part.same_range(all_axes, [pair for pair, _ in combinations])
     curves = in_order(frame["curve"], tuple(LOSS_LOOKS))
-    plain = part.family_handle("plain (q = 0), ± standard error", "none")
+    plain = part.family_handle("plain (q = 0)", "none")
     part.legend_below(figure, [*part.loss_handles(curves), plain])
     return figure
 
 
 def _plain_band(axes: Axes, plain: pd.DataFrame) -> None:
-    """The plain model's error, with a band of one standard error to either side."""
-    for mean, spread in summary(plain, "q")[["mean", "se"]].itertuples(index=False):
+    """The plain model's error, with its interval as a band."""
+    for mean, half in summary(plain, "q")[["mean", "half"]].itertuples(index=False):
         part.level(axes, mean, loss_look("", "none"))
-        band = (part.PER_CENT * (mean - spread), part.PER_CENT * (mean + spread))
+        band = (part.PER_CENT * (mean - half), part.PER_CENT * (mean + half))
         axes.axhspan(*band, color=GREY, alpha=0.15, linewidth=0, zorder=1)
 
 
 @part.styled
 def sweep(rows: pd.DataFrame) -> Figure:
-    """Any other experiment: test error against whatever varies most, one curve a method."""
+    """Any other experiment: test error against whatever varies most, one curve per method."""
     frame = tidy(rows)
     x = varying(frame) or "l2"
     pairs = datasets_in(frame)
@@ -312,7 +332,7 @@ def sweep(rows: pd.DataFrame) -> Figure:
             if table[x].isna().all():
                 part.level(axes, table["mean"].mean(), look)
             else:
-                part.curve(axes, table[x], table, look, "se")
+                part.curve(axes, table[x], table, look)
         part.title(axes, pair)
         part.error_axis(axes)
         axes.set_xlabel(x.replace("_", " "))
@@ -323,7 +343,7 @@ def sweep(rows: pd.DataFrame) -> Figure:
 
 @part.styled
 def methods_figure(rows: pd.DataFrame, published: Mapping[str, Mapping[str, float]] | None = None) -> Figure:
-    """When little varies but the method: one error a method, the best at the top; several panels share an order.
+    """When little varies but the method: one error per method, the best at the top; several panels share an order.
 
     Each share of deleted features has a panel of its own.
 
@@ -345,7 +365,8 @@ def methods_figure(rows: pd.DataFrame, published: Mapping[str, Mapping[str, floa
         for place, line in table.iterrows():
             look = loss_look(line["curve"], _family(line["corruption"]))
             point = {**look.options(), "linestyle": "", "capsize": 2, "markersize": 6}
-            axes.errorbar(part.PER_CENT * line["mean"], place, xerr=part.PER_CENT * line["se"], **point)
+            half = part.PER_CENT * line["half"]
+            axes.errorbar(part.PER_CENT * line["mean"], place, xerr=half if half > 0 else None, **point)
             theirs = (published or {}).get(line["corruption"], {}).get(loss_of(line["curve"]))
             if theirs is not None and pair[1] == "real":
                 axes.plot(theirs, place, **PAPER_MARKER)

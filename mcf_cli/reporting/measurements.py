@@ -30,6 +30,7 @@ from mcf_cli.reporting.series import (
 
 FAINT = {"linewidth": 0.9, "alpha": 0.6, "markersize": 3.5}  # l1 is no part of the comparison that is judged
 SAMPLE_WIDTH = 8.5  # of a sample digit, in per cent of deletion
+EDGE = 4.5  # beyond the first and last level, in per cent: half a sample digit has room
 
 
 @part.styled
@@ -54,6 +55,7 @@ def fig9_nightmare(rows: pd.DataFrame, digit: np.ndarray | None = None) -> Figur
         part.title(axes, pair, "both forms of blankout" if unbiased else "")
         if strip is not None and digit is not None and not unbiased:
             _samples(strip, digit)
+    part.same_range([axes for axes, _ in places], [pair for pair, _ in shown])
     part.legend_below(figure, *_handles(frame))
     return figure
 
@@ -91,10 +93,12 @@ def _panel(axes: Axes, rows: pd.DataFrame, unbiased: bool) -> None:
                 table = summary(rows[chosen], "deletion")
                 look = loss_look(name, family)
                 faint = FAINT if family == "l1" else {}
-                part.curve(axes, part.PER_CENT * table["deletion"], table, look, "se", **faint)
+                part.curve(axes, part.PER_CENT * table["deletion"], table, look, **faint)
     axes.set_xlabel("Pixels deleted at test time (%)")
     part.error_axis(axes)
     axes.set_ylim(0, None)
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, -EDGE), max(high, part.PER_CENT * rows["deletion"].max() + EDGE))
 
 
 def _handles(frame: pd.DataFrame) -> list[list]:
@@ -191,7 +195,7 @@ def _cost_handles() -> list:
 def leave_one_out_figure(rows: pd.DataFrame) -> Figure:
     """Largest gap between a formula's predictions and those of models fitted again, a dot for each l2.
 
-    The two formulas lie ten decades apart and l2 moves neither by much: a line a corruption shows both.
+    The two formulas lie ten decades apart and l2 moves neither by much: one line per corruption shows both.
     """
     frame = tidy(rows, metric=None)
     frame = frame[frame["metric"].isin(GAPS)]
@@ -213,42 +217,79 @@ def leave_one_out_figure(rows: pd.DataFrame) -> Figure:
     return figure
 
 
+ONE_COLUMN = 25  # claims that the forest plot shows in one column
+HEAD = 3  # how many lines the title and axis of a unit take
+FEWEST_AT_FOOT = 4  # claims of a unit at the foot of a column
 FOREST_MARKERS = {"holds": "o", "stronger": "s", "differs": "D", "undecided": "^"}
 
 
 @part.styled
 def forest_figure(numbers: Sequence[Mapping[str, Any]]) -> Figure:
-    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; a panel a unit."""
-    units = list(dict.fromkeys(number["unit"] for number in numbers))
-    groups = [[number for number in numbers if number["unit"] == unit] for unit in units]
-    figure = Figure(figsize=(7.2, 0.6 * len(groups) + 0.2 * len(numbers) + 0.6), layout="constrained")
-    all_axes = figure.subplots(
-        len(groups), 1, height_ratios=[len(group) + 2 for group in groups], squeeze=False
-    )
-    for axes, unit, group in zip(all_axes[:, 0], units, groups, strict=True):
-        for place, number in enumerate(group):
-            colour = VERDICT_HUES.get(number["verdict"], GREY)
-            if "low" in number and "high" in number:
-                axes.plot([number["low"], number["high"]], [place, place], color=colour, linewidth=1.6)
-            if "stated" in number:
-                axes.plot(number["stated"], place, marker="|", color=GREY, markersize=9, markeredgewidth=2)
-            axes.plot(
-                number["y"],
-                place,
-                marker=FOREST_MARKERS.get(number["verdict"], "o"),
-                color=colour,
-                markersize=4.5,
-            )
-        axes.set_yticks(range(len(group)), [number["claim"] for number in group], fontsize=7)
-        axes.set_ylim(len(group) - 0.4, -0.6)
-        axes.set_title(unit, loc="left", fontsize=8)
-        axes.grid(axis="y", visible=False)
-    handles = [
-        Line2D([], [], linestyle="", marker=marker, color=VERDICT_HUES[word], label=word)
-        for word, marker in FOREST_MARKERS.items()
-    ]
-    paper = Line2D(
-        [], [], linestyle="", marker="|", color=GREY, markersize=9, markeredgewidth=2, label="claimed"
-    )
-    part.legend_below(figure, [*handles, paper])
+    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; one panel per unit.
+
+    Many stand in two columns, so that the figure fits a page; a unit that continues there keeps its scale.
+    """
+    units = dict.fromkeys(number["unit"] for number in numbers)
+    groups = [(unit, [number for number in numbers if number["unit"] == unit]) for unit in units]
+    columns = _in_columns(groups, 2) if len(numbers) > ONE_COLUMN else [groups]
+    tallest = max(sum(len(group) + HEAD for _, group in column) for column in columns)
+    figure = Figure(figsize=(5.6 * len(columns) + 1.6 * (len(columns) == 1), 0.17 * tallest + 0.5))
+    grid = figure.add_gridspec(1, len(columns))
+    drawn: list[tuple[str, Axes]] = []
+    for place, column in enumerate(columns):
+        heights = [len(group) + HEAD for _, group in column]
+        filler = [tallest - sum(heights)] if tallest > sum(heights) else []
+        cells = grid[0, place].subgridspec(len(heights) + len(filler), 1, height_ratios=heights + filler)
+        for line, (unit, group) in enumerate(column):
+            axes = figure.add_subplot(cells[line, 0])
+            again = any(unit == other for other, _ in drawn)
+            _forest_panel(axes, group, f"{unit}, continued" if again else unit)
+            drawn.append((unit, axes))
+    for unit in units:
+        same = [axes for name, axes in drawn if name == unit]
+        limits = [axes.get_xlim() for axes in same]
+        for axes in same:
+            axes.set_xlim(min(low for low, _ in limits), max(high for _, high in limits))
+    part.legend_below(figure, _forest_handles())
     return figure
+
+
+def _in_columns(groups: list[tuple[str, list]], count: int) -> list[list[tuple[str, list]]]:
+    """The groups in order, cut into columns that are about equally tall."""
+    room = -(-sum(len(group) + HEAD for _, group in groups) // count)
+    columns: list[list[tuple[str, list]]] = [[]]
+    left = room
+    for unit, group in groups:
+        while group:
+            fit = left - HEAD
+            if len(columns) == count or fit >= len(group):
+                fit = len(group)
+            elif fit < FEWEST_AT_FOOT:
+                columns.append([])
+                left = room
+                continue
+            columns[-1].append((unit, group[:fit]))
+            group, left = group[fit:], left - fit - HEAD
+    return columns
+
+
+def _forest_panel(axes: Axes, group: Sequence[Mapping[str, Any]], title: str) -> None:
+    for place, number in enumerate(group):
+        colour = VERDICT_HUES.get(number["verdict"], GREY)
+        if "low" in number and "high" in number:
+            axes.plot([number["low"], number["high"]], [place, place], color=colour, linewidth=1.6)
+        if "stated" in number:
+            axes.plot(number["stated"], place, marker="|", color=GREY, markersize=9, markeredgewidth=2)
+        marker = FOREST_MARKERS.get(number["verdict"], "o")
+        axes.plot(number["y"], place, marker=marker, color=colour, markersize=4.5)
+    axes.set_yticks(range(len(group)), [number["claim"] for number in group], fontsize=7)
+    axes.set_ylim(len(group) - 0.4, -0.6)
+    axes.set_title(title, loc="left", fontsize=8)
+    axes.grid(axis="y", visible=False)
+
+
+def _forest_handles() -> list[Line2D]:
+    found = [
+        part.handle(word, Look(VERDICT_HUES[word], marker, "")) for word, marker in FOREST_MARKERS.items()
+    ]
+    return [*found, part.handle("claimed", Look(GREY, "|", ""), markersize=9, markeredgewidth=2)]

@@ -14,6 +14,7 @@ from mcf_cli.reporting.claims import COMPUTED, Claims, Judgement
 from mcf_cli.reporting.comparison import is_plain, plain_rows
 from mcf_cli.reporting.results import Result
 from mcf_cli.reporting.series import dataset_label, datasets_in
+from mcf_cli.reporting.statistics import NORMAL_WIDTH, Estimate, Quantities
 from mcf_cli.reporting.verdicts import spoken_interval
 
 PURPOSE = (
@@ -102,17 +103,18 @@ def answer(judgements: Sequence[Judgement], ours: bool = False) -> tuple[str, ..
     first = next((j for j in judged if j.claim.id == HEADLINE_CLAIM), None)
     if first is not None:
         sentences.append(
-            f"The picture: with half of the pixels of MNIST deleted, its error is {_number(first)} lower than that of "
+            f"With half of the pixels of MNIST deleted, its error is {_number(first)} lower than that of "
             f"the plain logistic model. The paper says {first.claim.paper}."
         )
     by_word = {word: [j for j in judged if j.verdict == word] for word in verdicts.VERDICTS}
     subject = "expectations of ours" if ours else "checkable statements of the paper"
     sentences.append(_count_sentence(by_word, len(judgements), subject))
     if by_word[verdicts.DIFFERS]:
-        places = list(dict.fromkeys(j.claim.place for j in by_word[verdicts.DIFFERS]))
-        shown = ", ".join(places[:6]) + (f" and {len(places) - 6} more places" if len(places) > 6 else "")
+        places = list(dict.fromkeys(j.claim.id if ours else j.claim.place for j in by_word[verdicts.DIFFERS]))
+        shown = ", ".join(places[:6]) + (f" and {len(places) - 6} more" if len(places) > 6 else "")
+        subject = "What came out differently:" if ours else "Claims that differ are in"
         sentences.append(
-            f"What differs is in {shown}; each claim below has its numbers and, where we know it, the reason."
+            f"{subject} {shown}; each claim below has its numbers and, where we know it, the reason."
         )
     with_interval = sum(1 for j in judged if j.finding and j.finding.estimate.at is not None)
     aside = sum(1 for j in judged if not j.of_the_paper)
@@ -150,21 +152,42 @@ def _beside_plain(result: Result) -> str:
     keys = ["dataset", "method", "repeat", "fold", "q", "train_size", "copies"]
     ours = errors[(errors[keys].fillna(-1) == best[keys].fillna(-1)).all(axis=1)]
     theirs = plain[(plain["dataset"] == best["dataset"]) & (plain["loss"] == best["loss"])]
+    theirs = theirs[theirs["repeat"].fillna(-1) == (best["repeat"] if pd.notna(best["repeat"]) else -1)]
     if pd.notna(best["train_size"]):
         theirs = theirs[theirs["train_size"] == best["train_size"]]
     if ours.empty or theirs.empty:
         return ""
     level = f", {best['deletion']:.0%} deleted" if pd.notna(best["deletion"]) else ""
     name = dataset_label(str(best["dataset"]), str(best["data_source"]))
-    means = f"{best['method']} {ours['value'].mean():.1%}, plain {theirs['value'].mean():.1%}"
-    return f"{name}{level}, test error: {means} ({result.name})."
+    return f"{name}{level}, test error: {_two_errors(str(best['method']), ours, theirs)} ({result.name})."
+
+
+def _two_errors(method: str, ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
+    """Both errors and their difference, with 95% intervals where errors are known example by example."""
+    cells = Quantities.of_errors([ours, theirs])
+    apart = cells.differences([0], [1])
+    if cells.influence is None or apart.influence is None:
+        return f"{method} {cells.values[0]:.1%}, plain {cells.values[1]:.1%}"
+    errors = [
+        spoken_interval(Estimate.between(value, max(0.0, value - half), min(100.0, value + half)), "%")
+        for value, half in zip(100 * cells.values, 100 * NORMAL_WIDTH * cells.errors(), strict=True)
+    ]
+    value, half = 100 * apart.values[0], 100 * NORMAL_WIDTH * apart.errors()[0]
+    low, high = (value - half, value + half) if value > 0 else (-value - half, -value + half)
+    word = "more" if value > 0 else "fewer"
+    return (
+        f"{method} {errors[0]}, plain {errors[1]}: {abs(value):.1f} points {word} "
+        f"(95% interval {low:.1f} to {high:.1f})"
+    )
 
 
 def _count_sentence(by_word: Mapping[str, Sequence[Judgement]], total: int, subject: str) -> str:
     counts = {word: len(found) for word, found in by_word.items()}
     words = f"Of {total} {subject}, {counts[verdicts.HOLDS]} hold"
     words += (
-        f", {counts[verdicts.STRONGER]} turn out stronger than stated" if counts[verdicts.STRONGER] else ""
+        f", {counts[verdicts.STRONGER]} turn{'s' * (counts[verdicts.STRONGER] == 1)} out stronger than stated"
+        if counts[verdicts.STRONGER]
+        else ""
     )
     words += f", {counts[verdicts.DIFFERS]} differ, and {counts[verdicts.UNDECIDED]} are undecided by this much data"
     left = total - sum(counts.values())

@@ -12,7 +12,7 @@ The parts that all figures are built from are here too: panels, curves with thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -144,6 +144,8 @@ def save_figure(figure: Figure, path: Path | str) -> tuple[Path, Path]:
 PER_CENT = 100.0
 LONE = (5.2, 3.4)  # inches; a panel that stands alone may be larger
 LEGEND_COLUMN = 1.55  # inches that an entry of a legend takes
+BARS: dict[str, Any] = {"capsize": 2, "elinewidth": 0.9}
+BAND = 0.13  # opacity of an interval's band
 EMPTY = "No finished rows to draw yet."
 
 
@@ -175,13 +177,26 @@ def panels(count: int, columns: int = 2, size: tuple[float, float] = (3.4, 2.6))
     return figure, list(axes[:count])
 
 
-def curve(
-    axes: Axes, x: pd.Series, table: pd.DataFrame, look: Look, spread: str | None = None, **more: Any
-) -> None:
-    """A line of mean errors in per cent, with ``spread`` (sd or se) as bars where there is any."""
-    y = PER_CENT * table["mean"]
-    bars = PER_CENT * table[spread] if spread and (table[spread] > 0).any() else None
-    axes.errorbar(x, y, yerr=bars, capsize=2, elinewidth=0.9, **{**look.options(), **more})
+def curve(axes: Axes, x: pd.Series, table: pd.DataFrame, look: Look, **more: Any) -> None:
+    """A line of mean errors in per cent, with their 95% intervals as bars where there are any."""
+    y, half = PER_CENT * table["mean"], PER_CENT * table["half"]
+    bars = half if (half > 0).any() else None
+    axes.errorbar(x, y, yerr=bars, **{**BARS, **look.options(), **more})
+
+
+def band(axes: Axes, x: pd.Series, table: pd.DataFrame, look: Look, **more: Any) -> None:
+    """The same with a band, where points lie close."""
+    y, half = PER_CENT * table["mean"], PER_CENT * table["half"]
+    if (half > 0).any():
+        axes.fill_between(x, y - half, y + half, color=look.colour, alpha=BAND, linewidth=0, zorder=1)
+    axes.plot(x, y, **{**look.options(), **more})
+
+
+def edge_mark(axes: Axes, place: float, line: pd.Series, look: Look) -> None:
+    """At the end of a level, right of all points: its marker, and its interval where there is one."""
+    half = PER_CENT * line["half"]
+    options = {**BARS, **look.options(), "linestyle": ""}
+    axes.errorbar(place, PER_CENT * line["mean"], yerr=half if half > 0 else None, **options)
 
 
 def level(axes: Axes, value: float, look: Look, **more: Any) -> None:
@@ -197,11 +212,27 @@ def error_axis(axes: Axes, first_column: bool = True) -> None:
         axes.set_ylabel("Test error (%)")
 
 
-def same_range(all_axes: list[Axes]) -> None:
-    """One error scale for all panels."""
-    limits = [axes.get_ylim() for axes in all_axes]
-    for axes in all_axes:
-        axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+def same_range(all_axes: Sequence[Axes], kinds: Sequence[object]) -> None:
+    """One error scale for the panels of each kind."""
+    for group in _by_kind(all_axes, kinds):
+        limits = [axes.get_ylim() for axes in group]
+        for axes in group:
+            axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+
+
+def same_span(all_axes: Sequence[Axes], kinds: Sequence[object]) -> None:
+    """Axes that span equally many points for the panels of each kind: a difference is as tall in all of them."""
+    for group in _by_kind(all_axes, kinds):
+        limits = [axes.get_ylim() for axes in group]
+        span = max(high - low for low, high in limits)
+        for axes, (low, high) in zip(group, limits, strict=True):
+            middle = max((low + high) / 2, span / 2)
+            axes.set_ylim(middle - span / 2, middle + span / 2)
+
+
+def _by_kind(all_axes: Sequence[Axes], kinds: Sequence[object]) -> list[list[Axes]]:
+    pairs = list(zip(all_axes, kinds, strict=True))
+    return [[axes for axes, own in pairs if own == kind] for kind in dict.fromkeys(kinds)]
 
 
 def title(axes: Axes, pair: tuple[str, str], more: str = "") -> None:

@@ -26,13 +26,14 @@ from mcf_cli.files import write_text
 from mcf_cli.progress import plain
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting import tables, verdicts
+from mcf_cli.reporting.advice import Advice, read_advice
 from mcf_cli.reporting.captions import WEAK_SUBJECT, caption
 from mcf_cli.reporting.claims import Claims, Judgement
 from mcf_cli.reporting.page import HEADLINE, measured_answer, page_facts
 from mcf_cli.reporting.results import Result, read_results, rerun_command
 from mcf_cli.reporting.series import SOURCE_MARKS, dataset_label
 
-FULL_REPORT = "../report.html"  # the committed one, from results/demo
+FULL_REPORT = "../report.html"  # the committed one, from results/demo or results/smoke
 MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
 TEMPLATES = jinja2.PackageLoader("mcf_cli.reporting")
 
@@ -70,6 +71,7 @@ class Section:
     config: str = ""
     partial: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     @property
     def differences(self) -> list[Judgement]:
@@ -174,14 +176,14 @@ def _title(judgements: list[Judgement], results: Mapping[str, Result], ours: boo
 
 
 def _forest(folder: Path, numbers: list[dict[str, Any]]) -> str:
-    """The static forest plot, written beside the report for readers of the README too."""
+    """The static forest plot, written beside claims.md for readers of the README too."""
     from mcf_cli.reporting.measurements import forest_figure  # matplotlib takes a while to import
     from mcf_cli.reporting.panels import save_figure
 
     if not numbers:
         return ""
-    save_figure(forest_figure(numbers), folder / "forest")
-    return _figure_uri(folder / "forest.svg")
+    save_figure(forest_figure(numbers), folder / "claims")
+    return _figure_uri(folder / "claims.svg")
 
 
 def _answer(judgements: list[Judgement], ours: bool = False) -> tuple[str, ...]:
@@ -298,6 +300,7 @@ def _section(
         config=yaml.safe_dump(item.config, sort_keys=False, default_flow_style=None, width=90),
         partial=item.partial,
         facts=tuple(_facts(item)),
+        advice=tuple(read_advice(item.folder)),
     )
 
 
@@ -308,7 +311,7 @@ def _caption(item: Result, weak: bool) -> str:
     if item.rows["metric"].str.startswith("loo_").any():
         examples = (item.config.get("evaluation") or {}).get("train")
         subject += f" {examples:,} examples." if examples else ""
-    return caption(item.rows, item.paper.get("figure"), tuple(item.notes_on(item.notes)), subject)
+    return caption(item.rows_by_example, item.paper.get("figure"), tuple(item.notes_on(item.notes)), subject)
 
 
 def _figure_uri(figure: Path | None) -> str:

@@ -20,8 +20,8 @@ import pandas as pd
 import yaml
 
 from mcf_cli.errors import McfError, nearest
-from mcf_cli.experiments.load import BEYOND, FOLDERS, SCRATCH, shipped_items
-from mcf_cli.experiments.rows import ROW_COLUMNS, Evidence, Row, cell_text, rows_csv
+from mcf_cli.experiments.load import BEYOND, DEMO, FOLDERS, SCRATCH, shipped_items
+from mcf_cli.experiments.rows import Evidence, Row, cell_text, rows_csv, used_columns
 from mcf_cli.experiments.run import (
     DIGIT,
     RunOutcome,
@@ -225,7 +225,7 @@ def _mapping(path: Path, parse: Any) -> dict[str, Any]:
 def rows_frame(rows: Iterable[Row]) -> pd.DataFrame:
     """The rows of a run, column for column as rows.csv reads back."""
     rows = list(rows)
-    return pd.DataFrame({name: _column([row.get(name) for row in rows]) for name in ROW_COLUMNS})
+    return pd.DataFrame({name: _column([row.get(name) for row in rows]) for name in used_columns(rows)})
 
 
 def _column(cells: list[Any]) -> pd.Series:
@@ -246,7 +246,7 @@ def read_results(folder: Path, known: Mapping[str, Result] | None = None) -> dic
 
 
 def _folders(out: Path | None) -> list[Path]:
-    return [out] if out else [*FOLDERS.values(), SCRATCH, *(f / BEYOND for f in FOLDERS.values())]
+    return [out] if out else [*FOLDERS.values(), DEMO, SCRATCH, *(f / BEYOND for f in FOLDERS.values())]
 
 
 def latest_folder() -> Path:

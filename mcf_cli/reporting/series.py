@@ -11,13 +11,14 @@ from typing import Any
 import pandas as pd
 
 from mcf_cli.datasets.userfile import file_format
-from mcf_cli.reporting.statistics import Quantities
+from mcf_cli.reporting.statistics import NORMAL_WIDTH, Quantities, half_interval
 
 OPTIONAL = (
     *("surrogate", "multiclass", "penalty", "q", "budget", "l2", "deletion", "train_size", "copies"),
     *("sigma", "scale", "clip", "lam", "margin", "repeat", "fold", "aid", "flips", "features"),
+    *("a", "column_groups"),
 )
-STRENGTHS = ("sigma", "scale", "clip")  # levels of a corruption that no axis runs over
+STRENGTHS = ("sigma", "scale", "a", "clip")  # levels of a corruption that no axis runs over
 AXES_BEYOND = ("flips", "features")  # what only items beyond the paper run over
 NUMERIC = (
     *("q", "budget", "l2", "deletion", "train_size", "copies", *STRENGTHS, "lam", "margin", "value"),
@@ -73,6 +74,9 @@ CORRUPTIONS = {
     "gaussian": "Gaussian",
     "laplace": "Laplace",
     "bitswap": "bit-swap",
+    "uniform": "uniform",
+    "group_dropout": "group dropout",
+    "group_blankout": "group blankout",
 }
 
 AID_NAMES = {  # what a method is given besides labelled rows, or how its features are read
@@ -201,16 +205,21 @@ def datasets_in(rows: pd.DataFrame) -> list[tuple[str, str]]:
     return list(pairs.itertuples(index=False, name=None))
 
 
+def collection(name: str) -> str:
+    """The collection a data set belongs to: those of one are compared on one scale."""
+    return "amazon" if str(name).startswith("amazon-") else str(name)
+
+
 def of_dataset(rows: pd.DataFrame, pair: tuple[str, str]) -> pd.DataFrame:
     return rows[(rows["dataset"] == pair[0]) & (rows["data_source"] == pair[1])]
 
 
 def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
-    """Mean, standard deviation and standard error of ``value`` for each ``by``.
+    """Mean of ``value`` for each ``by``, and ``half`` its 95% interval, 0 where nothing is known of it.
 
-    Folds are first averaged within their repeat: repeats are the independent runs. A single repeat of several
-    folds is spread over its folds instead. Where errors are known example by example, the standard error is over
-    examples and repeats: runs on the same examples are not more examples.
+    Where errors are known example by example, the interval is over examples and repeats: runs on the same examples
+    are not more examples. Elsewhere it is Student's over runs. Folds are first averaged within their repeat: repeats
+    are the independent runs. A single repeat of several folds is spread over its folds instead.
     """
     keys = [by] if isinstance(by, str) else list(by)
     runs = rows.groupby([*keys, "repeat"], dropna=False, sort=True)["value"].mean()
@@ -218,11 +227,12 @@ def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
         runs = rows.set_index([*keys, "repeat"])["value"].sort_index()
     groups = runs.groupby(level=keys, dropna=False)
     table = groups.agg(mean="mean", sd="std", runs="count").reset_index()
-    table["se"] = table["sd"] / table["runs"] ** 0.5
     if known_by_example(rows):
         parts = [part for _, part in rows.groupby(keys, dropna=False, sort=True)]
-        table["se"] = [float(Quantities.of_errors([part]).errors()[0]) for part in parts]
-    return table.fillna({"sd": 0.0, "se": 0.0})
+        table["half"] = [NORMAL_WIDTH * float(Quantities.of_errors([part]).errors()[0]) for part in parts]
+    else:
+        table["half"] = half_interval(table["sd"].to_numpy(), table["runs"].to_numpy())
+    return table.drop(columns="sd")
 
 
 def known_by_example(rows: pd.DataFrame) -> bool:
@@ -230,9 +240,15 @@ def known_by_example(rows: pd.DataFrame) -> bool:
     return "wrong" in rows and len(rows) > 0 and bool(rows["wrong"].notna().all())
 
 
-def spread_of(frame: pd.DataFrame) -> str:
-    """What ± shows: the standard error over runs of cross-validation, the standard deviation over random subsets."""
-    return "se" if frame["fold"].notna().any() else "sd"
+def interval_words(frame: pd.DataFrame) -> str:
+    """What intervals are over, as a sentence goes on: ``over test examples and 20 runs``; empty without intervals."""
+    runs = int(frame["repeat"].nunique())
+    several = f"{runs} runs" if runs > 1 else ""
+    if known_by_example(frame):
+        return f"over test examples{' and ' + several if several else ''}"
+    if several:
+        return f"over {several}"
+    return f"over {frame['fold'].nunique()} folds" if frame["fold"].nunique() > 1 else ""
 
 
 def lines_in(frame: pd.DataFrame) -> list[tuple[str, str, str, str]]:
@@ -292,8 +308,8 @@ def trouble(rows: pd.DataFrame) -> tuple[str, ...]:
     if "edge" in finished and (at_edge := _edges(finished["edge"])):
         listed = ", ".join(f"{count}× {edge}" for edge, count in at_edge.items())
         notes.append(
-            f"{sum(at_edge.values())} of {len(finished)} choices are the last value on offer ({listed}): "
-            "offer more, e.g. --set select.l2=[...] or --q"
+            f"{sum(at_edge.values())} of {len(finished)} choices are at the end of their grid ({listed}): "
+            "widen it, e.g. --set select.l2=[...] or --q"
         )
     return tuple(notes)
 

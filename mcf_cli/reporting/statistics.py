@@ -23,6 +23,7 @@ import pandas as pd
 from scipy import stats
 
 CONFIDENCE = 0.95
+NORMAL_WIDTH = float(stats.norm.ppf((1 + CONFIDENCE) / 2))  # half an interval in standard errors
 DRAWS = 10_000  # of the bootstrap
 _SEED = 2013
 Places: TypeAlias = "Sequence[int] | np.ndarray | pd.Series"  # numbers of cells
@@ -154,7 +155,7 @@ class Estimate:
         mean = float(np.mean(values))
         if len(values) < 2:
             return cls(mean)
-        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * stats.sem(values))
+        half = float(half_interval(np.array([np.std(values, ddof=1)]), np.array([len(values)]))[0])
         return cls.between(mean, mean - half, mean + half)
 
     @classmethod
@@ -167,6 +168,14 @@ class Estimate:
         return cls(
             value, lambda factor: (float(take(bands.low(factor))), float(take(bands.high(factor)))), examples
         )
+
+
+def half_interval(deviations: np.ndarray, runs: np.ndarray) -> np.ndarray:
+    """Half of Student's interval around the mean of so many independent values; 0 for a single one."""
+    several = runs > 1
+    counted = np.where(several, runs, 2)
+    width = stats.t.ppf((1 + CONFIDENCE) / 2, counted - 1) / np.sqrt(counted)
+    return np.where(several, width * np.where(several, deviations, 0.0), 0.0)
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
@@ -227,7 +236,7 @@ class _Places:
 def _width(influence: np.ndarray, errors: np.ndarray) -> float:
     """How many standard errors wide intervals must be to hold together."""
     if influence.shape[1] == 1:
-        return float(stats.norm.ppf((1 + CONFIDENCE) / 2))
+        return NORMAL_WIDTH
     scaled = influence / np.where(errors > 0, errors, 1.0)
     correlation = scaled.T @ scaled
     # A Cholesky factor is the same on every machine, which eigenvectors are not; the little added makes it exist.
@@ -235,4 +244,4 @@ def _width(influence: np.ndarray, errors: np.ndarray) -> float:
     draws = np.random.default_rng(_SEED).standard_normal((DRAWS, len(correlation))) @ factor.T
     simultaneous = float(np.quantile(np.abs(draws).max(axis=1), CONFIDENCE))
     independent = float(stats.norm.ppf(1 - (1 - CONFIDENCE) / 2 / influence.shape[1]))  # Bonferroni
-    return max(float(stats.norm.ppf((1 + CONFIDENCE) / 2)), min(simultaneous, independent))
+    return max(NORMAL_WIDTH, min(simultaneous, independent))

@@ -28,12 +28,11 @@ from mcf_cli.reporting.series import (
     dataset_label,
     datasets_in,
     in_order,
-    known_by_example,
+    interval_words,
     lines_in,
     loss_of,
     marginalised_curves,
     of_dataset,
-    spread_of,
     summary,
     tidy,
     trouble,
@@ -115,7 +114,7 @@ def weight_notes(rows: pd.DataFrame) -> tuple[str, ...]:
     middle = frame.groupby(["method", "metric"], sort=False)["value"].median().unstack()[names]
     each = [f"{method}: {n:,.0f}, {e:,.0f}, {m:.2g}" for method, (n, e, m) in middle.iterrows()]
     return (
-        "non-zero weights, how many of one size would be spread alike ((sum |w|)² / sum w²), and their mean size, as "
+        "non-zero weights, their effective number ((sum |w|)² / sum w²), and their mean size, as "
         f"medians over data sets: {'; '.join(each)}",
     )
 
@@ -127,12 +126,11 @@ def partial_mark(done: int | None, expected: int | None) -> str:
 
 
 def error_table(rows: pd.DataFrame) -> Table:
-    """Test errors: a line a data set and method, a column a level of whatever varies, the best q by validation last."""
+    """Test errors: one line per data set and method, one column per level, the best q by validation last."""
     frame = tidy(rows)
     axis = varying(frame)
     if axis is None:
         return _single_column(frame)
-    spread = spread_of(frame)
     frame = _with_plain_at_zero(frame) if axis == "q" else frame
     means = summary(frame, [*LINE, axis]).set_index(list(LINE)).sort_index()
     levels = sorted(means[axis].dropna().unique())
@@ -146,7 +144,7 @@ def error_table(rows: pd.DataFrame) -> Table:
         for level, name in [(None, f"no {axis}"), *names.items()]:
             cell = cells[cells[axis].isna()] if level is None else cells[cells[axis] == level]
             number |= _cell_numbers(name, cell)
-            text[name] = _cell_text(cell, spread)
+            text[name] = _cell_text(cell)
         numbers.append(number)
         texts.append({**text, BEST: _best_text(cells, validation, line, axis)})
     title = f"Test error (%) by {AXIS_TITLES[axis]}"
@@ -154,7 +152,7 @@ def error_table(rows: pd.DataFrame) -> Table:
         title,
         _ordered(numbers),
         _ordered(texts),
-        _spread_note(means, spread, known_by_example(frame)),
+        _interval_note(means, frame),
         tuple(names.values()),
     )
 
@@ -181,7 +179,6 @@ def header(axis: str, level: float) -> str:
 
 def _single_column(frame: pd.DataFrame) -> Table:
     means = summary(frame, list(LINE)).set_index(list(LINE)).sort_index()
-    spread = spread_of(frame)
     numbers, texts = [], []
     for line in lines_in(frame):
         cell = means.loc[[line]]
@@ -189,7 +186,7 @@ def _single_column(frame: pd.DataFrame) -> Table:
         texts.append(
             {
                 **_line_start(line),
-                "test error (%)": _cell_text(cell, spread),
+                "test error (%)": _cell_text(cell),
                 "chosen": _chosen(frame, line),
             }
         )
@@ -197,7 +194,7 @@ def _single_column(frame: pd.DataFrame) -> Table:
         _single_title(frame),
         _ordered(numbers),
         _ordered(texts),
-        _spread_note(means, spread, known_by_example(frame)),
+        _interval_note(means, frame),
     )
 
 
@@ -229,33 +226,25 @@ def _line_start(line: Sequence[Any]) -> dict[str, object]:
 
 
 def _cell_numbers(name: str, cell: pd.DataFrame) -> dict[str, float]:
-    """Mean, and the spread where several runs give one."""
+    """Mean, and the ends of its interval where there is one."""
     if cell.empty:
         return {name: float("nan")}
-    numbers = {name: PERCENT * cell["mean"].iloc[0]}
-    if cell["runs"].iloc[0] > 1:
-        numbers |= {f"{name} sd": PERCENT * cell["sd"].iloc[0], f"{name} se": PERCENT * cell["se"].iloc[0]}
-    return numbers
+    mean, half = PERCENT * cell["mean"].iloc[0], PERCENT * cell["half"].iloc[0]
+    return {name: mean, **({f"{name} low": mean - half, f"{name} high": mean + half} if half > 0 else {})}
 
 
-def _cell_text(cell: pd.DataFrame, spread: str) -> str:
+def _cell_text(cell: pd.DataFrame, digits: int = 2) -> str:
+    """``15.50 ± 1.10``: the mean and half its interval."""
     if cell.empty:
         return ""
-    text = f"{PERCENT * cell['mean'].iloc[0]:.2f}"
-    return f"{text} ± {PERCENT * cell[spread].iloc[0]:.2f}" if cell["runs"].iloc[0] > 1 else text
+    mean, half = PERCENT * cell["mean"].iloc[0], PERCENT * cell["half"].iloc[0]
+    return f"{mean:.{digits}f} ± {half:.{digits}f}" if half > 0 else f"{mean:.{digits}f}"
 
 
-def _spread_note(means: pd.DataFrame, spread: str, by_example: bool) -> tuple[str, ...]:
-    most = int(means["runs"].max()) if len(means) else 0
-    if most < 2:
+def _interval_note(means: pd.DataFrame, frame: pd.DataFrame) -> tuple[str, ...]:
+    if not (means["half"] > 0).any():
         return ()
-    if spread == "se" and by_example:
-        return (f"± is the standard error over test examples and {most} runs",)
-    if spread == "se":
-        return (f"± is the standard error of the mean over {most} runs",)
-    return (
-        f"± is the standard deviation over {most} runs, {most**0.5:.1f} times the standard error of the mean",
-    )
+    return (f"± is half the 95% interval, {interval_words(frame)}",)
 
 
 def _validation(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -277,7 +266,7 @@ def _best_text(cells: pd.DataFrame, validation: pd.DataFrame, line: tuple[str, .
         return ""
     chosen = choices[axis].iloc[choices["mean"].argmin()]
     best = cells[cells[axis] == chosen]
-    return f"{PERCENT * best['mean'].iloc[0]:.2f} at {_short(chosen)}" if len(best) else ""
+    return f"{_cell_text(best)} at {_short(chosen)}" if len(best) else ""
 
 
 def _ordered(lines: list[dict[str, object]]) -> pd.DataFrame:
@@ -294,7 +283,7 @@ def table3(rows: pd.DataFrame) -> Table:
         "none": "No MCF",
         **{key: f"{text[:1].upper()}{text[1:]} MCF" for key, text in CORRUPTIONS.items()},
     }
-    numbers, texts = [], []
+    numbers, texts, known = [], [], False
     for pair in datasets_in(frame):
         here = of_dataset(frame, pair)
         start = {"dataset": dataset_label(pair[0], ""), "data": SOURCE_MARKS.get(pair[1], pair[1])}
@@ -307,23 +296,26 @@ def table3(rows: pd.DataFrame) -> Table:
                 # The plain model is one for all forms of its loss.
                 own = here["loss"] == loss_of(curve) if corruption == "none" else here["curve"] == curve
                 cell = here[(here["corruption"] == corruption) & own]
-                number[label] = PERCENT * cell["value"].mean() if len(cell) else float("nan")
-                text[label] = f"{number[label]:.1f}" if len(cell) else ""
+                mean = summary(cell.assign(all=0), "all")
+                number |= _cell_numbers(label, mean)
+                text[label] = _cell_text(mean, digits=1)
+                known |= bool((mean["half"] > 0).any())
                 published = PAPER_TABLE3.get(corruption, {}).get(loss_of(curve))
                 if published is not None:
                     number[f"{label}, paper"] = published
                     text[f"{label}, paper"] = f"{published:.1f}"
             numbers.append(number)
             texts.append(text)
-    other = sorted(set(frame["data_source"]) - {"real"})
-    note = (
-        "The paper's numbers are for CIFAR-10; a line whose data is not real cannot be held against them.",
-    )
-    return Table("Test error (%)", _ordered(numbers), _ordered(texts), note if other else ())
+    notes = [f"± is half the 95% interval, {interval_words(frame)}"] if known else []
+    if set(frame["data_source"]) - {"real"}:
+        notes.append(
+            "The paper's numbers are for CIFAR-10; a line whose data is not real cannot be held against them."
+        )
+    return Table("Test error (%)", _ordered(numbers), _ordered(texts), tuple(notes))
 
 
 def metric_table(rows: pd.DataFrame) -> Table:
-    """Anything that is not a test error (cost, leave-one-out): a line a method, a column a metric."""
+    """Anything that is not a test error (cost, leave-one-out): one line per method, one column per metric."""
     frame = tidy(rows, metric=None)
     keys = [*LINE, *(name for name in ("q", "l2") if frame[name].nunique() > 1)]
     means = frame.groupby([*keys, "metric"], dropna=False, sort=False)["value"].mean().reset_index()
@@ -348,7 +340,7 @@ def _metrics_title(metrics: set[str]) -> str:
 
 
 def bounds_table(rows: pd.DataFrame) -> Table:
-    """Figure 1 as numbers: a line a margin, the expected loss and the bound at each lambda across."""
+    """Figure 1 as numbers: one line per margin, the expected loss and the bound at each lambda across."""
     frame = tidy(rows, metric=None)
     names = frame["lam"].map(lambda lam: "expected loss" if pd.isna(lam) else f"bound, lambda={lam:g}")
     wide = frame.assign(name=names).pivot_table(index=["q", "margin"], columns="name", values="value")

@@ -32,6 +32,8 @@ class rich_table:
                 (f"{name} ({data})", part.drop(columns=["dataset", "data"])) for (name, data), part in groups
             ]
         hidden: set[str] = set()
+        if any(_too_wide(part, options.max_width) for _, part in parts):
+            parts = [(title, part.map(_stacked)) for title, part in parts]
         for _, part in parts:
             hidden |= set(table.levels) - set(_fitting_levels(part, table.levels, options.max_width))
         yield Text(table.heading, style="bold")
@@ -41,6 +43,21 @@ class rich_table:
             yield Text(f"  {note}")
         if hidden:
             yield Text("  some levels have no room here: a wider terminal or table.md shows all")
+
+
+def _too_wide(shown: pd.DataFrame, width: int) -> bool:
+    return sum(_width(shown, name) for name in shown) > width
+
+
+def _width(shown: pd.DataFrame, name: str) -> int:
+    lines = [line for cell in shown[name] for line in cell.split("\n")]
+    return max(len(name), *map(len, lines)) + PADDING
+
+
+def _stacked(cell: str) -> str:
+    """``15.50 ± 1.10 at 0.8`` in two lines, the number above and its interval below."""
+    number, sign, rest = cell.partition(" ± ")
+    return f"{number}\n±{rest}" if sign else cell
 
 
 def _rich(title: str, shown: pd.DataFrame) -> RichTable:
@@ -56,7 +73,7 @@ def _rich(title: str, shown: pd.DataFrame) -> RichTable:
 
 def _fitting_levels(shown: pd.DataFrame, levels: tuple[str, ...], width: int) -> list[str]:
     """As many levels as fit beside the other columns, evenly spread, the first and the last among them."""
-    widths = {name: max(len(name), *shown[name].map(len)) + PADDING for name in shown.columns}
+    widths = {name: _width(shown, name) for name in shown.columns}
     room = width - sum(taken for name, taken in widths.items() if name not in levels)
     for count in range(len(levels), 2, -1):
         step = (len(levels) - 1) / (count - 1)

@@ -96,7 +96,7 @@ def sentence(paths: Sequence[str | os.PathLike[str]]) -> str:
     """What the user is told."""
     return (
         f"{' and '.join(str(path) for path in paths)}: larger than {shown_bytes(chunks_above())} "
-        f"({CHUNKS_ABOVE}), so it goes through chunks on disk."
+        f"({CHUNKS_ABOVE}), so it is read in chunks on disk."
     )
 
 
@@ -201,7 +201,7 @@ def _csv_parts(paths: list[Path], folder: Path, **options: Any) -> None:
         for path, part in zip(paths, parts, strict=True):
             labels = np.zeros(part.X.shape[0]) if part.labels is None else np.array(part.labels)
             if not part.X.shape[1]:
-                raise McfError(f"{path} holds no features beside its labels")
+                raise McfError(f"{path} holds no features besides its labels")
             for number in part.X.chunks():
                 yield Piece(part.X.piece(number), labels[part.X.span(number)], str(path))
 

@@ -189,7 +189,7 @@ def read_file(path: str | Path, most: float = np.inf) -> Iterator[Piece]:
         yield from _csv_pieces(path, most)
     else:
         raise McfError(
-            f"cannot read {path} in pieces: name it .svmlight, .csv or .npz (.gz and .xz may follow)"
+            f"cannot read {path} in chunks: name it .svmlight, .csv or .npz (.gz and .xz may follow)"
         )
 
 
@@ -209,7 +209,7 @@ def _csv_pieces(path: Path, most: float) -> Iterator[Piece]:
 
 def _refuse_missing(X: PieceMatrix, path: Path) -> None:
     if count := int(missing_cells(X).sum()):
-        raise McfError(f"{path} has {count:,} missing cells (NaN): data in pieces must be complete")
+        raise McfError(f"{path} has {count:,} missing cells (NaN): data in chunks must be complete")
 
 
 def spans(X: PieceMatrix, most: float) -> Iterator[slice]:
@@ -264,7 +264,7 @@ def pieces_of(source: ChunkSource, most: float) -> Iterator[Piece]:
                 continue
             kinds.add(piece.outline().as_written)
             if len(kinds) > 1:
-                raise McfError(f"{piece.name}: svmlight files and other pieces do not mix: give one kind")
+                raise McfError(f"{piece.name}: svmlight files and other sources do not mix: give one kind")
             yield piece
 
 
@@ -329,8 +329,8 @@ class Chunks:
             function that returns one; a csv file, and an array, is read whole. Columns of a csv file or a DataFrame
             keep their names
         folder : where the chunks go
-        entries : where svmlight text is cut, in stored entries; other sources keep the chunks they come in
-        n_features : the number of columns, should the data not show all of them
+        entries : size of a chunk of svmlight text, in stored entries; other sources keep the chunks they come in
+        n_features : the number of columns, if the data may not show all of them
         zero_based : whether svmlight columns count from 0; by default they do when a column 0 occurs
 
         Returns

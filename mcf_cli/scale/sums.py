@@ -325,7 +325,7 @@ def distinct(y: np.ndarray, classify: bool) -> np.ndarray:
         return np.asarray(y[:1], dtype=float)
     check_classification_targets(y)
     if y.ndim > 1:
-        raise ValueError(f"y has shape {y.shape}; a classifier needs one label a row")
+        raise ValueError(f"y has shape {y.shape}; a classifier needs one label for each row")
     return np.unique(y)
 
 

@@ -24,9 +24,9 @@ def ran(tmp_path_factory) -> Path:
 
 
 def test_every_item_runs_into_a_folder_of_its_own_with_a_page_without_claims_of_the_paper(ran):
-    results = ran / "results" / "demo" / "beyond"
+    results = ran / "results" / "smoke" / "beyond"
     assert {path.parent.name for path in results.glob("*/rows.csv")} == shipped_items(beyond=True)
-    assert not list((ran / "results" / "demo").glob("*/rows.csv"))
+    assert not list((ran / "results" / "smoke").glob("*/rows.csv"))
     page = (results / "report.html").read_text()
     for item in shipped_items(beyond=True):
         assert f'<section id="{item}"' in page
@@ -43,7 +43,7 @@ def test_status_and_report_know_the_folder(ran):
 
 def test_on_real_data_our_expectations_are_judged_and_the_papers_are_not(ran, tmp_path):
     """Rows of the run, called real: what is asked of them is then decided by the names of the items alone."""
-    read = [Result.read(path.parent) for path in (ran / "results/demo/beyond").glob("*/rows.csv")]
+    read = [Result.read(path.parent) for path in (ran / "results/smoke/beyond").glob("*/rows.csv")]
     named = {"builtin-reviews": "amazon-books"}
     rows = {r.name: r.rows.assign(data_source="real", dataset=r.rows["dataset"].replace(named)) for r in read}
     results = {r.name: replace(r, rows=rows[r.name]) for r in read}

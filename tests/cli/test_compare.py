@@ -54,7 +54,7 @@ def test_validation_chooses_and_paired_test_errors_decide(reviews):
     assert plain["method"]["corruption"] == "none" and chosen["method"]["corruption"] == "blankout"
 
     lines = found["rows"]
-    wrong = Evidence.read(folder / "results/scratch/compare").by_row()
+    wrong = Evidence.read(folder / "results/scratch/compare-builtin-reviews-logistic").by_row()
     by_corruption = {lines[number]["corruption"]: marks for number, (_, marks) in wrong.items()}
     apart = by_corruption["blankout"].astype(float) - by_corruption["none"]
     half = 1.959964 * apart.std() / len(apart) ** 0.5
@@ -82,10 +82,14 @@ def test_the_table_fits_80_columns_and_says_that_the_data_is_built_in(mcf, tmp_p
     table = [line for line in lines if line.startswith((" plain", " blankout"))]
     assert len(table) == 2 and max(map(len, table)) <= 80
     assert "built-in" not in result.err  # --quiet
-    advice = (tmp_path / "results/scratch/compare/advice.md").read_text()
+    advice = (tmp_path / "results/scratch/compare-builtin-reviews-logistic/advice.md").read_text()
     command = next(line for line in lines if line.strip().startswith("mcf train"))
     assert command in advice.splitlines()
-    assert (tmp_path / "results/scratch/compare/figure.png").exists()
+    assert (tmp_path / "results/scratch/compare-builtin-reviews-logistic/figure.png").exists()
+    assert mcf("report", "--out", "results/scratch").code == 0
+    page = (tmp_path / "results/scratch/report.html").read_text()
+    assert all(words in page for words in (command.strip(), "from plain (95%)", "95% interval"))
+    assert command in (tmp_path / "results/scratch/report.md").read_text().splitlines()
 
 
 def test_own_file_with_deletion_is_judged_at_both_levels(tumours, mcf):
@@ -97,9 +101,42 @@ def test_own_file_with_deletion_is_judged_at_both_levels(tumours, mcf):
     assert (whole["deletion"], damaged["deletion"]) == (0.0, 0.3)
     assert damaged["sentence"].startswith("With 30% of the features deleted: ")
     families = [each["method"]["corruption"] for each in damaged["candidates"]]
-    assert families == ["none", "blankout", "dropout", "gaussian", "laplace"]
+    assert families == ["none", "blankout", "dropout", "gaussian", "laplace", "uniform"]
     place = whole["chosen"] if whole["verdict"] == "better" else whole["plain"]
     assert train(mcf, whole["command"])["test_error"] == whole["candidates"][place]["test_error"]
+
+
+def test_two_comparisons_do_not_replace_each_other(tumours, mcf):
+    given = [
+        "tumours.csv",
+        "--label",
+        "kind",
+        "--scale",
+        "max",
+        "--corruption",
+        "blankout",
+        "--l2",
+        "0.01,0.1",
+    ]
+    for _ in range(2):  # the second finds the first done
+        again = mcf("compare", *given, "--q", "0.1", "--loss", "quadratic")
+    assert "2 done" in again.err + again.out
+    mcf("compare", *given, "--q", "0.3", "--loss", "quadratic")
+    grouped = [*given, "--corruption", "group_dropout", "--column-groups", "mean_*; *_error; worst_*"]
+    result = mcf("compare", *grouped, "--q", "0.3", "--loss", "exponential", "--json", "--quiet")
+    assert result.code == 0, result.err
+    folders = sorted(path.name for path in (tumours / "results/scratch").glob("compare*"))
+    assert folders == [f"compare-tumours-{end}" for end in ("exponential", "quadratic", "quadratic-2")]
+    candidates = json.loads(result.out)["advice"][0]["candidates"]
+    groups = next(each["method"] for each in candidates if each["method"]["corruption"] == "group_dropout")
+    assert groups["column_groups"] == "mean_*; *_error; worst_*"
+
+
+def test_groups_are_refused_where_nothing_heeds_them(tumours, mcf):
+    result = mcf("sweep-q", "--dataset", "tumours.csv", "--column-groups", "10", "--dry-run")
+    assert result.code == 2 and "runs none of them" in result.err
+    result = mcf("reproduce", "fig4", "--profile", "smoke", "--column-groups", "10", "--dry-run")
+    assert result.code == 2 and "runs none of them" in result.err
 
 
 def test_noise_is_not_called_an_improvement(mcf, tmp_path):
@@ -140,6 +177,8 @@ def test_what_cannot_be_compared_is_refused_before_any_fit(mcf, tmp_path, argume
         {"corruption": "gaussian", "sigma": 0.3},
         {"corruption": "blankout", "q": 0.5, "surrogate": "variational"},
         {"corruption": "poisson", "clip": 4.0},
+        {"corruption": "uniform", "a": 0.5},
+        {"corruption": "group_dropout", "q": 0.5, "column_groups": "10"},
     ],
     ids=lambda method: method["corruption"],
 )

@@ -60,7 +60,7 @@ def trained(folder):
 def test_training_in_chunks_ends_where_training_in_memory_does(folder, trained):
     """Same choice of l2 and q, objective to 1e-5, same errors and predictions."""
     (chunked, said), (whole, quiet) = trained["0"], trained["1GB"]
-    assert "rows.svmlight: larger than 0 bytes (MCF_CHUNKS_ABOVE), so it goes through chunks on disk." in said
+    assert "rows.svmlight: larger than 0 bytes (MCF_CHUNKS_ABOVE), so it is read in chunks on disk." in said
     assert "chunks" not in quiet
     assert chunked["chosen"] == whole["chosen"]
     assert chunked["converged"]
@@ -95,7 +95,7 @@ def test_predictions_in_chunks_are_those_in_memory_line_for_line(folder, trained
     chunked = mcf(
         folder, "predict", "--model", path, "--data", "rows.svmlight", "--probabilities", "--out", "p.csv"
     )
-    assert "goes through chunks on disk" in chunked.stderr
+    assert "is read in chunks on disk" in chunked.stderr
     (X, y), model = table(), load(folder / path)
     predicted, shares = model.predict(X), model.predict_proba(X)
     lines = list(csv.reader((folder / "p.csv").read_text().splitlines()))

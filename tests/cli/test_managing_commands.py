@@ -84,11 +84,11 @@ def test_make_writes_the_report_though_a_trial_failed(tmp_path):
     for name in ("requirements.lock", ".venv/ready"):  # in this order, so that nothing is installed
         (tmp_path / name).touch()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    make = ["make", "-f", ROOT / "Makefile", "demo"]
+    make = ["make", "-f", ROOT / "Makefile", "smoke"]
     made = subprocess.run(make, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "10 folds need at least as many rows" in made.stderr
     assert made.returncode != 0
-    assert "PARTIAL 1/2" in (tmp_path / "results" / "demo" / "report.md").read_text()
+    assert "PARTIAL 1/2" in (tmp_path / "results" / "smoke" / "report.md").read_text()
 
 
 def test_status_of_a_complete_run_is_0_and_report_rebuilds_its_files(mcf, tmp_path):
@@ -200,7 +200,7 @@ def test_every_paper_item_plans_in_every_profile(mcf):
 def test_reproduce_runs_the_items_it_is_asked_for(mcf, tmp_path):
     result = mcf("reproduce", "fig1", "loo", "--configs", ROOT / "configs", "--profile", "smoke")
     assert result.code == 0, result.err
-    folder = tmp_path / "results" / "demo"
+    folder = tmp_path / "results" / "smoke"
     assert (folder / "fig1" / "figure.svg").exists()
     assert (folder / "loo" / "table.md").exists()
 
@@ -244,7 +244,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert "go on with: mcf sweep-q --dataset builtin-topics" in rest
+    assert "resume with: mcf sweep-q --dataset builtin-topics" in rest
     assert "Traceback" not in rest
     assert len(Store(tmp_path / "results/scratch", "sweep-q").records()) >= 1
 

@@ -50,7 +50,7 @@ FILES = {  # name: (its text, how it is understood)
     "headless.csv": (table(header=False), "label column 4 (the last): 2 classes; no header"),
     "numbered.csv": (
         table(columns="012", label="3"),
-        "label column `3`: 2 classes; its first line, which counts, taken as a header",
+        "label column `3`: 2 classes; first line taken as a header, though it holds numbers",
     ),
     "pandas.csv": (table(index=""), "label column `sort`: 2 classes; index column 1 left out"),
     "id.csv": (table(index="ID"), "label column `sort`: 2 classes; index column `ID` left out"),

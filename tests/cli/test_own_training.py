@@ -152,7 +152,7 @@ def test_sparse_columns_are_divided_and_not_centred(folder, mcf, tumours):
     lines = [f"{int(label == 'benign')} {row}\n" for row, label in zip(entries, y, strict=True)]
     (folder / "tumours.svmlight").write_text("".join(lines))
     result = mcf("train", "--dataset", "tumours.svmlight", *DROPOUT, "--scale", "standard")
-    assert "sparse and stays so" in result.err
+    assert "sparse and stays sparse" in result.err
     assert model_of(folder)[0].centre_ is None
     assert (model_of(folder)[0].divisor_ > 0).all()
 

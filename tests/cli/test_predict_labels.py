@@ -26,7 +26,7 @@ def test_a_regressor_predicts_numbers_and_compares_them(mcf, tmp_path):
     assert result.code == 0
     assert result.err.splitlines() == [
         "Data: rows.csv (your data): 2 rows, 1 feature, label column `target`.",
-        "the model names no columns: they are matched by their order.",
+        "the model names no columns, so columns are matched by their order.",
         "mean squared error 0.005, R2 0.990 against the labels in rows.csv.",
     ]
     answers = [float(row["prediction"]) for row in csv.DictReader(result.out.splitlines())]

@@ -129,6 +129,10 @@ def sensors_law(x: np.ndarray) -> ref.Law:
     ]
 
 
+def noisy_columns_law(x: np.ndarray) -> ref.Law:
+    return [ref.gaussian(d, x[d], 0.6) if d in (1, 3) else ref.unchanged(d, x[d]) for d in range(len(x))]
+
+
 def sequence_law(x: np.ndarray) -> ref.Law:
     return [
         ref.multinomial([0, 1, 2], x[:3], ref.uniform_confusion(3, 0.2)),
@@ -266,6 +270,7 @@ CASES = [
         two_failures_law,
         True,
     ),
+    Case("mixed-gaussian", PerFeature([([3, 1], Gaussian(0.6))]), REALS, noisy_columns_law, False),
     Case("mixed-sensors", SENSORS_NOISE, SENSORS, sensors_law, False),
     Case("mixed-sequence", SEQUENCE_NOISE, SEQUENCE, sequence_law, True),
     Case("mixed-nested", NESTED_NOISE, COUNTS, nested_law, False),

@@ -263,20 +263,25 @@ def test_a_gaussian_variational_loss_leaves_sparse_rows_sparse():
 @pytest.mark.parametrize(
     "corruption", [Blankout(0.3), Blankout(np.linspace(0.05, 0.9, 60))], ids=["one", "each"]
 )
-def test_compiled_rows_of_the_variational_bound_are_those_of_numpy(corruption, scale, monkeypatch):
+@pytest.mark.parametrize(("multiclass", "classes"), [("pairwise", 2), ("pairwise", 3), ("shared", 3)])
+def test_compiled_rows_of_the_variational_bound_are_those_of_numpy(
+    corruption, scale, multiclass, classes, monkeypatch
+):
     """Lambda, gradient and second derivative; with a row of zeros, and from the lambda of other weights."""
     rng = np.random.default_rng(3)
     X = sparse.csr_matrix(rng.poisson(1.0, (900, 60)) * (np.arange(900) != 7)[:, None])
-    problem = Problem(X, rng.integers(2, size=900), surrogate="variational")
-    W, V = scale * rng.normal(size=(2, 60, 1))
+    y, options = rng.integers(classes, size=900), {"surrogate": "variational", "multiclass": multiclass}
+    problem, columns = Problem(X, y, **options), 1 if classes == 2 else 3
+    W, V = scale * rng.normal(size=(2, 60, columns))
+    b = np.arange(1.0, columns + 1.0)
     found = []
     for numba in ("1", "0"):
         monkeypatch.setenv("MCF_NUMBA", numba)
         objective = problem._objective(corruption, 0.0)
-        objective.loss_gradient(0.3 * V, np.ones(1))
-        value, derivatives = objective.expand(W, np.ones(1))
+        objective.loss_gradient(0.3 * V, b)
+        value, derivatives = objective.expand(W, b)
         g_W, g_b, hessian = derivatives()
-        found.append((np.array([value]), g_W, g_b, *hessian.product(V, np.ones(1)), *hessian.diagonal()))
+        found.append((np.array([value]), g_W, g_b, *hessian.product(V, b), *hessian.diagonal()))
     for compiled, plain in zip(*found, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-5, atol=1e-5 * np.abs(plain).max())
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-11)

@@ -1,22 +1,28 @@
 """Choosing the family, its level and l2: compliance, the choice of a grid search, scorings, rules and bad input."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from mcf_cli import (
     Blankout,
     Dropout,
     Gaussian,
+    GroupDropout,
     MCFClassifier,
     MCFClassifierCV,
     MCFRegressor,
     MCFRegressorCV,
+    PerFeature,
     load,
 )
 from mcf_cli.core.candidates import automatic_l2s, families_of
 from mcf_cli.core.model_file import save_model_file
 from mcf_cli.core.prediction import Preparation
+from mcf_cli.core.problem import Problem
+from mcf_cli.core.selection import fits_along
 from sklearn.base import clone
+from sklearn.compose import make_column_selector
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import get_scorer, make_scorer
@@ -73,6 +79,30 @@ def test_the_choice_is_that_of_a_grid_search(digits, loss, container):
     np.testing.assert_array_equal(
         search.predict(X), MCFClassifier(loss, **search.best_params_).fit(X, y).predict(X)
     )
+
+
+def test_candidates_that_nearly_tie_are_fitted_until_their_scores_are_settled(digits):
+    """However loose `tol` is, those that may be the choice score as fits to 1e-7 do, each from zero."""
+    X, y = digits
+    search = MCFClassifierCV(tol=1e-2, qs=[0.1, 0.3], l2s=[3e-3, 1e-3, 3e-4], cv=2).fit(X, y)
+    grid = GridSearchCV(MCFClassifier(tol=1e-7), grid_of(search), cv=2).fit(X, y)
+    settled, found = 1.0 - grid.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"]
+    near = found <= found.min() + 1.0 / len(y) + 1e-12
+    assert near.sum() > 1
+    np.testing.assert_allclose(found[near], settled[near], atol=1e-12)
+    assert repr(search.best_params_) == repr(grid.best_params_)
+
+
+def test_a_path_that_looks_ahead_ends_at_the_same_minima(digits):
+    problem = Problem(digits[0], np.unique(digits[1], return_inverse=True)[1], loss="exponential")
+    l2s = [1.0, 0.1, 0.03, 1e-3]
+    for (l2, ours), (_, theirs) in zip(
+        fits_along(problem, Dropout(q=0.3), l2s, ahead=True, tol=1e-6),
+        fits_along(problem, Dropout(q=0.3), l2s, tol=1e-6),
+        strict=True,
+    ):
+        assert ours.objective == pytest.approx(theirs.objective, rel=1e-9), l2
+        assert ours.converged
 
 
 def test_a_regression_chooses_as_a_grid_search_does(diabetes):
@@ -293,6 +323,21 @@ def test_the_path_is_drawn_with_its_choice(digits):
     ring = ax.get_lines()[-1]
     assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (search.q_ or 0.0, search.best_score_)
     assert search.plot_path(ax) is ax
+
+
+def test_families_may_speak_of_columns_by_name(digits):
+    frame = pd.DataFrame(digits[0][:, 20:28], columns=[*("a1", "a2", "a3"), *("b1", "b2", "b3", "b4", "b5")])
+    families = [
+        PerFeature([(["a1"], Dropout(q=0.3)), (make_column_selector(pattern="b"), Gaussian(0.1))]),
+        GroupDropout([["a1", "a2", "a3"], slice("b1", "b5")]),
+    ]
+    search = MCFClassifierCV("quadratic", families, qs=[0.5], l2s=[0.1], cv=2).fit(frame, digits[1])
+    names = list(search.scores_path_)
+    by_name = MCFClassifier("quadratic", families[names.index(search.family_)], l2=0.1).fit(frame, digits[1])
+    assert len(names) == 2
+    np.testing.assert_allclose(search.coef_, by_name.coef_)
+    regression = MCFRegressorCV(families, qs=[0.5], l2s=[0.1], cv=2).fit(frame, digits[1])
+    assert list(regression.feature_names_in_) == list(frame)
 
 
 BAD = {

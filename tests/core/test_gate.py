@@ -130,9 +130,9 @@ def broken(what):
 )
 def test_a_matrix_that_would_be_read_out_of_bounds_is_refused(what):
     X, y = broken(what)
-    with pytest.raises(ValueError, match="no valid sparse matrix"):
+    with pytest.raises(ValueError, match="not a valid sparse matrix"):
         Problem(X, y)
-    with pytest.raises(ValueError, match="no valid sparse matrix"):
+    with pytest.raises(ValueError, match="not a valid sparse matrix"):
         Fdrop(X, y)
 
 
@@ -270,8 +270,13 @@ def arguments():
             numbers(4),
         ),
         "blankout_ends_loop": (
-            *(starts(4), places(5), numbers(10), numbers(10), numbers(5), numbers(4), np.ones(4), 0.5),
-            *(np.full(4, 0.5), numbers(2, 10), *(numbers(4, 2) for _ in range(3))),
+            *(starts(4), places(5), numbers(10), numbers(10), numbers(5, 2), numbers(5), numbers(2)),
+            *(numbers(4), np.ones(4), np.full(4, 0.5), numbers(2, 10), *(numbers(4, 2) for _ in range(3))),
+        ),
+        "fan_product_loop": (
+            *(starts(4), places(5), numbers(10), numbers(10), numbers(3, 10), numbers(5), numbers(5, 3)),
+            *(numbers(5), numbers(3), numbers(4, 3), numbers(4, 3), *(numbers(4) for _ in range(3))),
+            numbers(6, 4),
         ),
         "ends_product_loop": (
             *(starts(4), places(5), numbers(10), numbers(10), numbers(4), numbers(4), numbers(4), 0.5),
@@ -293,7 +298,6 @@ def arguments():
 
 # Arguments that a number leads to: how long they have to be is what the numbers say, which `canonical` has seen.
 LOOKED_UP = {
-    "blankout_ends_loop": [4],
     "blankout_table_loop": [0],
     "blankout_sums_loop": [0, 9],
     "sums_pullback": [4, 5],

@@ -242,7 +242,7 @@ def test_what_cannot_be_done_is_refused_clearly():
     with pytest.raises(ValueError, match="infinity"):
         model.predict(np.where(np.isnan(with_nan(X)), np.inf, X))
     by_chunks = mcf_cli.fit_chunks(MCFClassifier(l2=0.01, missing="mean"), [(X, CODES)])
-    with pytest.raises(ValueError, match="keeps no statistics"):
+    with pytest.raises(ValueError, match="has no statistics"):
         by_chunks.predict(with_nan(X))
 
 

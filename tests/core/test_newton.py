@@ -84,27 +84,34 @@ def test_newton_and_lbfgs_agree(loss, case, classes):
     np.testing.assert_allclose(newton.intercept, lbfgs.intercept, atol=2e-6)
 
 
-@pytest.mark.parametrize(("surrogate", "classes"), [("variational", 3), ("quadratic", 2)])
-def test_losses_without_second_derivatives_are_left_to_lbfgs(surrogate, classes):
+@pytest.mark.parametrize(
+    "options", [{"surrogate": "variational", "shared_lambda": True}, {"surrogate": "quadratic"}]
+)
+def test_losses_without_second_derivatives_are_left_to_lbfgs(options):
     case = BY_NAME["blankout"]
-    problem = Problem(case.X, LABELS[classes], n_classes=classes, surrogate=surrogate)
+    problem = Problem(case.X, LABELS[2], n_classes=2, **options)
     with pytest.raises(ValueError, match="lbfgs"):
         problem.solve(case.corruption, 0.1, method="newton")
     assert problem.solve(case.corruption, 0.1).converged
 
 
+FORMS = pytest.mark.parametrize(("multiclass", "classes"), [("pairwise", 2), ("pairwise", 3), ("shared", 3)])
+
+
 @EVERY_CASE
-def test_the_variational_bound_of_two_classes_has_its_second_derivative(case):
+@FORMS
+def test_the_variational_bound_has_its_second_derivative(case, multiclass, classes):
     """Lambda follows the weights: the product is the change of the gradient, whose lambda is sought anew."""
-    problem = Problem(sparse.csr_matrix(case.X), LABELS[2], n_classes=2, surrogate="variational")
+    options = {"surrogate": "variational", "multiclass": multiclass}
+    problem = Problem(sparse.csr_matrix(case.X), LABELS[classes], n_classes=classes, **options)
     objective = problem._objective(problem._checked(case.corruption), 0.05)
     couples = any(family.couples for batch in objective.batches for _, family in batch.block.parts)
     assert objective.has_hessian != couples
     if couples:
         return
     random = np.random.default_rng(5)
-    W, V = 0.2 * random.normal(size=(2, case.X.shape[1], 1))
-    b, v_b = random.normal(size=(2, 1))
+    W, V = 0.2 * random.normal(size=(2, *objective.shape))
+    b, v_b = random.normal(size=(2, objective.shape[1]))
     value, derivatives = objective.expand(W, b)
     g_W, g_b, hessian = derivatives()
     again = objective.loss_gradient(W, b)
@@ -118,13 +125,17 @@ def test_the_variational_bound_of_two_classes_has_its_second_derivative(case):
 
 
 @EVERY_CASE
-def test_newton_and_lbfgs_find_the_same_variational_bound(case):
-    problem = Problem(sparse.csr_matrix(case.X), LABELS[2], n_classes=2, surrogate="variational")
+@FORMS
+def test_newton_and_lbfgs_find_the_same_variational_bound(case, multiclass, classes):
+    """Or L-BFGS ends in a higher minimum, as with bits of three classes: the bound is not convex."""
+    options = {"surrogate": "variational", "multiclass": multiclass}
+    problem = Problem(sparse.csr_matrix(case.X), LABELS[classes], n_classes=classes, **options)
     newton = problem.solve(case.corruption, 0.05, tol=1e-7)
     lbfgs = problem.solve(case.corruption, 0.05, tol=1e-7, max_iter=20000, method="lbfgs")
     assert newton.converged
-    assert newton.objective == pytest.approx(lbfgs.objective, rel=1e-9)
-    np.testing.assert_allclose(newton.coef, lbfgs.coef, atol=1e-5)
+    assert newton.objective <= lbfgs.objective * (1.0 + 1e-9)
+    if newton.objective > lbfgs.objective * (1.0 - 1e-9) or classes == 2:
+        np.testing.assert_allclose(newton.coef, lbfgs.coef, atol=1e-5)
 
 
 def test_a_limit_of_iterations_is_reported():

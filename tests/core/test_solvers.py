@@ -350,7 +350,7 @@ def test_lbfgs_sees_features_of_very_different_scales_alike():
     ("loss", "method", "words"),
     [
         ("logistic", "direct", "method='direct' needs the quadratic loss"),
-        ("quadratic", "newton", "method='newton' needs another loss than the quadratic one"),
+        ("quadratic", "newton", "method='newton' needs a loss other than the quadratic one"),
         ("logistic", "nowton", "method='nowton' is not known; give one of auto, direct, cg, newton, lbfgs"),
     ],
 )
@@ -362,6 +362,6 @@ def test_a_solver_that_does_not_suit_is_refused_with_what_it_needs(loss, method,
 
 def test_a_solver_without_the_second_derivatives_it_needs_names_another():
     X, y = np.array([[1.0], [0.0], [2.0], [0.0]]), np.array([0, 1, 2, 1])
-    problem = Problem(X, y, surrogate="variational")
+    problem = Problem(X, y, surrogate="variational", shared_lambda=True)
     with pytest.raises(ValueError, match=r"needs second derivatives.*use 'lbfgs'"):
         problem.solve(Blankout(q=0.5), 0.1, method="newton")

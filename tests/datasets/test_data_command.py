@@ -121,7 +121,7 @@ def test_no_network_is_one_clear_error(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("get",), "name data sets, or use --all"),
+        (("get",), "or use --all"),
         (("get", "minst"), "did you mean `mnist`?"),
         (("info", "amazon-bokks"), "did you mean `amazon-books`?"),
         (("info", "splice", "--form", "xml"), "has no form 'xml'"),

@@ -237,7 +237,7 @@ def test_what_a_killed_process_left_is_cleared_away(server, data_home):
 
 
 def test_sources_can_be_restricted_by_kind(server):
-    with pytest.raises(McfError, match="no such source"):
+    with pytest.raises(McfError, match="no source of this kind"):
         fetch.get(demo(server.serve("/demo.bin", BYTES)), kinds=["npm"], patience=QUICK)
     assert server.requests == []
 

@@ -352,7 +352,7 @@ def test_of_a_processed_acl_with_forged_test_reviews_the_training_reviews_alone_
     assert said.count("has the wrong checksum") == 4 and "amazon: 1 files imported" in said
     stored = Path(os.environ["MCF_DATA_HOME"], "amazon", "processed_acl-labelled.tar.gz")
     assert not [name for name, _ in archives.members(stored) if "unlabeled" in name]
-    assert "2,000 examples" in mcf("data", "info", "amazon-books", "--form", "labelled")
+    assert "2,000 rows" in mcf("data", "info", "amazon-books", "--form", "labelled")
 
 
 def test_what_lies_beside_the_training_reviews_is_not_read_with_them(folder, data_home):

@@ -29,7 +29,7 @@ def test_values_are_listed_or_binned():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("builtin-digits", ["1,797 examples, 64 features", "BUILTIN", "@@"]),
+        ("builtin-digits", ["1,797 rows, 64 features", "BUILTIN", "@@"]),
         ("builtin-splice", ["4 symbols each", "repeat another"]),
         ("builtin-reviews", ["negative", "word0:", "400 training, 800 test"]),
         ("builtin-textures", ["checks", "top-left."]),

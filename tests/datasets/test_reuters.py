@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from mcf_cli.datasets import load
 from mcf_cli.datasets.sources import reuters
 from mcf_cli.errors import McfError
+from sklearn.preprocessing import normalize
 
 from tests.datasets.formats import here, write_tar
 
@@ -153,3 +154,24 @@ def test_the_json_package_gives_the_documents_of_the_sgml_files(real_form):
     assert np.array_equal(found.splits["modapte"][0], text.splits["modapte"][0])
     assert abs(found.X.shape[1] - text.X.shape[1]) < 10  # the package has lost a few entities
     assert abs(found.X.sum() - text.X.sum()) < 1e-3 * text.X.sum()
+
+
+def test_words_may_be_weighted(shared_home):
+    """What scikit-learn makes of the same counts; labels, groups and splits stay."""
+    counts = load("reuters")
+    binary, tf, tfidf = (load("reuters", weighting=name) for name in ("binary", "tf", "tf-idf"))
+    assert {data.name for data in (binary, tf, tfidf)} == {"reuters-binary", "reuters-tf", "reuters-tf-idf"}
+    assert len({data.sha256 for data in (counts, binary, tf, tfidf)}) == 4
+    assert ((counts.X > 0) != binary.X).nnz == 0
+    np.testing.assert_allclose(tf.X[:50].toarray(), normalize(counts.X)[:50].toarray())
+    weights = np.log((1 + 8293) / (1 + (counts.X > 0).sum(axis=0).A1))
+    expected = normalize(counts.X @ sp.diags(weights))
+    assert abs(tfidf.X - expected).max() < 1e-12
+    for data in (binary, tf, tfidf):
+        np.testing.assert_array_equal(data.groups, counts.groups)
+        np.testing.assert_array_equal(data.splits["fixed"][1], counts.splits["fixed"][1])
+
+
+def test_an_unknown_weighting_is_refused(shared_home):
+    with pytest.raises(McfError, match="weighting"):
+        load("reuters", weighting="bm25")

@@ -1,7 +1,9 @@
 """The README shows what the committed run says, and its Python example runs."""
 
 import csv
+import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,20 +13,40 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 RESULTS = ROOT / "results"
+specification = importlib.util.spec_from_file_location("readme", ROOT / "docs" / "readme.py")
+readme = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(readme)
 
 
-def test_the_claims_table_is_that_of_the_committed_run():
+def test_the_claims_are_those_of_the_committed_run():
     if not (RESULTS / "claims.csv").exists():
         pytest.skip("no full run is committed")
-    table = (RESULTS / "claims.md").read_text()
-    assert table in README, "README.md does not hold results/claims.md: put it there"
+    assert readme.with_claims(README, RESULTS) == README, "run `make report`, or `python docs/readme.py`"
     with open(RESULTS / "claims.csv", newline="") as file:
         verdicts = [line["verdict"] for line in csv.DictReader(file)]
-    assert table.count("\n") == len(verdicts) + 2
-    counted = re.search(r"(\d+) claims: (\d+) hold, (\d+) differ", README)
-    assert counted, "README.md does not say how many claims hold"
-    found = [len(verdicts), verdicts.count("holds"), verdicts.count("differs")]
-    assert [int(number) for number in counted.groups()] == found
+    assert f"Of {len(verdicts)} claims, {verdicts.count('holds')} hold" in README
+
+
+def test_the_paragraph_counts_every_verdict_and_shows_the_picture_where_there_is_one(tmp_path):
+    lines = ["holds,real data", "holds,a substitute", "stronger,real data", "undecided,real data"]
+    (tmp_path / "claims.csv").write_text("\n".join(["verdict,data", *lines]) + "\n")
+    words = readme.claims_block(tmp_path)
+    assert "Of 4 claims, 2 hold, 1 is stronger than stated, 1 is undecided." in words
+    assert "1 rests wholly or in part on a substitute" in words and "claims.png" not in words
+    (tmp_path / "claims.png").touch()
+    assert "(results/claims.png)" in readme.claims_block(tmp_path)
+
+
+def test_the_commands_of_the_demo_are_commands(tmp_path):
+    """What `make demo` would run, as make expands it; each plans its run."""
+    made = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True)
+    runs = [shlex.split(line) for line in made.stdout.splitlines() if "--set title" in line]
+    assert [run[1] for run in runs] == ["sweep-q", "nightmare", "compare"]
+    for _, *arguments in runs:
+        command = [sys.executable, "-m", "mcf_cli", *arguments, "--dry-run"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert "built-in data" in done.stderr
 
 
 def test_its_pictures_and_links_are_there():

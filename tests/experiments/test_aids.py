@@ -228,7 +228,7 @@ def test_every_way_meets_the_same_deleted_pixels_and_trees_take_marks():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("grid: [{loss: quadratic, aid: presence}]", "has no aids"),
+        ("grid: [{loss: quadratic, aid: presence}]", "takes no `aid`"),
         ("evaluation: {protocol: anytime}", "reproduce"),
     ],
 )

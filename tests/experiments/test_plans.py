@@ -79,7 +79,7 @@ def test_a_grid_entry_may_be_for_small_training_sets_only():
         (40, "quadratic"),
         (20, "exponential"),
     }
-    with pytest.raises(McfError, match="only a learning curve has sizes to limit"):
+    with pytest.raises(McfError, match="limits the sizes of a learning curve"):
         tiny_plan(grid=entries)
 
 
@@ -105,7 +105,7 @@ def test_of_one_value_nothing_is_chosen_so_nothing_is_validated():
 
 
 def test_a_misspelt_data_set_in_the_grid_is_named():
-    with pytest.raises(McfError, match="builtin-splce is no data set; did you mean `builtin-splice`"):
+    with pytest.raises(McfError, match="builtin-splce is not a data set; did you mean `builtin-splice`"):
         tiny_plan(grid=[{"loss": "quadratic", "only_on": ["builtin-splce"]}])
 
 

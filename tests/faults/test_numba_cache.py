@@ -53,7 +53,7 @@ def test_a_damaged_file_is_replaced(kind, size, kept, tmp_path):
         os.truncate(file, size)
     found, warned = fitted(NUMBA_CACHE_DIR=str(own))
     assert found == printed
-    assert len(warned) == 1 and "numba's cache was damaged and is made anew" in warned[0]
+    assert len(warned) == 1 and "numba's cache was damaged; it has been rebuilt" in warned[0]
     assert all(file.stat().st_size > size for file in own.rglob(f"*.{kind}"))
     if kind == "nbc":
         assert fitted(NUMBA_CACHE_DIR=str(own)) == (printed, [])

@@ -41,10 +41,10 @@ def test_clean_deletes_what_is_ours_and_nothing_else(finished):
     (store / "trials.jsonl").write_text("")
 
     result = mcf("clean", "--out", finished, "--yes")
-    assert result.code == 0 and "Forgotten: sweep-q" in result.out and "note.txt" in result.out
+    assert result.code == 0 and "Deleted: sweep-q" in result.out and "note.txt" in result.out
     assert sorted(path.name for path in theirs.iterdir()) == ["plan.json", "work.txt"]
     assert [path.name for path in store.iterdir()] == ["note.txt"]
-    assert "nothing to forget" in mcf("clean", "--out", finished, "--yes").out
+    assert "no trials to delete" in mcf("clean", "--out", finished, "--yes").out
     assert "theirs" not in mcf("status", "--out", finished).out
 
 

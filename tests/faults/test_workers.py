@@ -61,7 +61,7 @@ def test_no_more_workers_are_started_than_there_are_trials(tmp_path):
         pytest.fail("more than ten workers for two trials")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert seen and "2 trials: 2 workers in place of 1000." in err
+    assert seen and "Using 2 workers instead of 1000, for 2 trials." in err
     environment = json.loads((tmp_path / "sweep-q" / "environment.json").read_text())
     assert environment["engine"] == {"name": "processes", "jobs": 2}
 

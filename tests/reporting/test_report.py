@@ -268,5 +268,6 @@ def test_without_claims_the_answer_is_the_chosen_model_beside_the_plain_one(tmp_
         made_up_results.write_item(tmp_path, name, validated)
     report = write_report(tmp_path, None)
     assert all("test error: " in line and ", plain " in line for line in report.answer)
+    assert all("(95% interval " in line for line in report.answer)
     assert len(report.answer) == 2 and "50% deleted" in report.answer[0]
     assert report.answer[1] in Page(report.html.read_text()).text

@@ -127,6 +127,6 @@ def test_a_standard_error_is_over_examples_not_over_runs_on_the_same_ones(tmp_pa
               "select": {"l2": [0.1], "by": "holdout"}}  # fmt: skip
     ran = run_plan(make_plan(load_config(config)), tmp_path, Engine("serial"), Recorder())
     result = Result.read(ran.folder)
-    error, se = result.table.frame[["test_error", "test_error se"]].iloc[0] / 100
-    assert se > 0.7 * np.sqrt(error * (1 - error) / 90)
-    assert result.table.notes[0] == "± is the standard error over test examples and 3 runs"
+    error, low, high = result.table.frame[["test_error", "test_error low", "test_error high"]].iloc[0] / 100
+    assert (high - low) / (2 * 1.96) > 0.7 * np.sqrt(error * (1 - error) / 90)
+    assert result.table.notes[0] == "± is half the 95% interval, over test examples and 3 runs"

@@ -8,6 +8,7 @@ import pytest
 from mcf_cli.reporting.tables import PAPER_TABLE3, build, markdown, write
 from mcf_cli.reporting.terminal import rich_table
 from rich.console import Console
+from scipy import stats
 
 from tests.reporting import made_up_rows as made_up
 
@@ -55,13 +56,37 @@ def test_the_name_of_a_users_file_stays_as_it_is(name):
     assert set(table.shown["dataset"]) == {name}
 
 
-def test_several_runs_show_mean_and_standard_deviation():
+def test_several_runs_show_mean_and_half_of_students_interval():
     rows = made_up.learning_curve(datasets=(("reuters", "real"),))
     chosen = rows[(rows["loss"] == "logistic") & (rows["corruption"] == "none") & (rows["train_size"] == 100)]
     table = build(rows)
-    text = cells(table, loss="Logistic", method="plain, l2").iloc[0]["N=100"]
-    assert text == f"{100 * chosen['value'].mean():.2f} ± {100 * chosen['value'].std(ddof=1):.2f}"
-    assert "± is the standard deviation over 5 runs, 2.2 times the standard error of the mean" in table.notes
+    line = cells(table, loss="Logistic", method="plain, l2")
+    low, high = stats.t.interval(0.95, 4, 100 * chosen["value"].mean(), 100 * stats.sem(chosen["value"]))
+    assert line.iloc[0]["N=100"] == f"{(low + high) / 2:.2f} ± {(high - low) / 2:.2f}"
+    written = table.frame.loc[line.index[0]]
+    assert (written["N=100 low"], written["N=100 high"]) == pytest.approx((low, high))
+    assert "± is half the 95% interval, over 5 runs" in table.notes
+
+
+def test_errors_known_example_by_example_have_an_interval_in_a_single_run():
+    rows = made_up.with_evidence(made_up.q_sweep(datasets=("amazon-books",)))
+    table = build(rows)
+    cell = cells(table, loss="Quadratic", method="MCF, blankout").iloc[0]["q=0.8"]
+    share, examples = 0.16, made_up.EXAMPLES
+    assert cell == f"16.00 ± {196 * (share * (1 - share) / examples) ** 0.5:.2f}"
+    assert "± is half the 95% interval, over test examples" in table.notes
+    known = build(made_up.with_evidence(made_up.cifar()), paper_table=3)
+    assert " ± " in cells(known, method="No MCF").iloc[0]["Quadratic"]
+    assert " ± " not in cells(known, method="No MCF").iloc[0]["Quadratic, paper"]
+
+
+def test_a_narrow_screen_has_intervals_below_their_numbers():
+    table = build(made_up.with_evidence(made_up.q_sweep(datasets=("amazon-books",))))
+    text = on_screen(table, width=120)
+    assert "16.00 ± " not in text and "±1.14" in text
+    assert max(len(line) for line in text.splitlines()) <= 120
+    assert text.count("q=") == 10
+    assert "16.00 ± 1.14" in on_screen(table, width=250)
 
 
 def test_lines_keep_the_order_of_data_sets_losses_and_methods():
@@ -142,7 +167,7 @@ def test_trouble_is_told():
     notes = " / ".join(build(pd.concat([rows, failed])).notes)
     assert "1 failed, first: out of memory" in notes
     assert "1 of 9 fits stopped" in notes
-    assert "1 of 9 choices are the last value on offer (1× l2 high)" in notes
+    assert "1 of 9 choices are at the end of their grid (1× l2 high)" in notes
 
 
 def test_explicit_copies_end_at_infinity():
@@ -217,14 +242,14 @@ def test_the_plain_model_stands_beside_the_papers_number_in_both_forms():
     assert "Logistic" not in line
 
 
-def test_runs_of_cross_validation_show_standard_errors_and_begin_with_the_plain_model():
+def test_runs_of_cross_validation_begin_with_the_plain_model():
     rows = made_up.splice()
     plain = (rows["corruption"] == "blankout") & (rows["q"] == 0)
     table = build(rows[plain | (rows["q"] > 0)])
     runs = rows[plain].groupby("repeat")["value"].mean()
-    text = f"{100 * runs.mean():.2f} ± {100 * runs.std(ddof=1) / 10**0.5:.2f}"
-    assert set(table.shown["q=0"]) == {text}
-    assert "± is the standard error of the mean over 10 runs" in table.notes
+    half = stats.t.ppf(0.975, 9) * stats.sem(100 * runs)
+    assert set(table.shown["q=0"]) == {f"{100 * runs.mean():.2f} ± {half:.2f}"}
+    assert "± is half the 95% interval, over 10 runs" in table.notes
 
 
 def test_surrogates_are_named_only_where_there_are_several():

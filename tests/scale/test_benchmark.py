@@ -34,4 +34,4 @@ def test_the_peaks_of_the_commands_are_measured_within_their_bound():
     assert done.returncode == 0, done.stdout + done.stderr
     said = [line.split(":")[0].strip() for line in done.stdout.splitlines() if "times the file" in line]
     assert said == ["train", "predict"]
-    assert "goes through chunks on disk" in done.stderr
+    assert "is read in chunks on disk" in done.stderr

@@ -1,4 +1,4 @@
-"""What every corruption has to provide; `elementwise` has the two kinds of family that make all of them.
+"""What every corruption has to provide; `elementwise` has the two kinds that most of them belong to.
 
 One quantity carries every loss: the log moment-generating function kappa(t) = log E exp(t x~) of a corrupted
 feature x~. The kinds:
@@ -43,6 +43,12 @@ def guarded_exp(t: Array, less_one: bool = False) -> tuple[Array, Array]:
     slope = np.exp(np.minimum(t, EXPONENT_LIMIT))
     value = slope * (1.0 + np.maximum(t - EXPONENT_LIMIT, 0.0))
     return np.where(t < 1.0, np.expm1(np.minimum(t, 1.0)), value - 1.0) if less_one else value, slope
+
+
+def features_first(jet: Jet) -> Jet:
+    """The transposes, contiguous: numpy is slow at arrays of mixed order."""
+    value, slope, curvature = (np.ascontiguousarray(array.T) for array in jet)
+    return value, slope, curvature
 
 
 def squared(X: Any) -> Any:
@@ -108,16 +114,17 @@ class Expansion:
     slope: Array
     curvature: Callable[[], Array]
     base: tuple[Array, Array, Array] | None = None  # features x J each; None where zeros stay zero
+    unit: bool = field(default=False, kw_only=True)  # the table is T: all curvature is that of the base
 
     couples = False  # its second derivative is not diagonal: `bent` has the products
 
     def along(self, part: Any, V: Array) -> Array:
         """The change of a part's sums, but for the base, when T changes by V."""
-        return part.along(self.slope, V)
+        return part.product(V) if self.unit else part.along(self.slope, V)
 
     def pullback(self, part: Any, G: Array) -> Array:
         """The adjoint of `along`."""
-        return part.pullback(self.slope, G)
+        return part.adjoint(G) if self.unit else part.pullback(self.slope, G)
 
     def to_features(self, rows: Array) -> Array:
         return rows if self.pairs is None else self.pairs.to_features(rows)
@@ -353,7 +360,7 @@ class Corruption(BaseEstimator, ABC):
         """
 
     def log_mgf_and_derivative(self, t: ArrayLike, x: ArrayLike) -> tuple[Array, Array]:
-        """Both; families that can share their work do."""
+        """Both at once; families that can share the work do."""
         return self.log_mgf(t, x), self.log_mgf_derivative(t, x)
 
     def log_mgf_jet(self, t: ArrayLike, x: ArrayLike) -> Jet:

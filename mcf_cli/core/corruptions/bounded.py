@@ -81,7 +81,7 @@ class Thinning(Linear):
     """Each unit of a count is lost on its own: x~ ~ Binomial(x, 1 - q), as when only a part of a text is seen.
 
     kappa(t) = x log(q + (1-q) e^t), with mean (1-q) x and variance q (1-q) x, for counts x >= 0. Between whole
-    numbers the formula interpolates; a copy can be drawn of whole numbers alone.
+    numbers the formula interpolates; only whole numbers can be sampled.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ from mcf_cli.core.corruptions.base import (
     Moments,
     Pairs,
     Pullback,
+    features_first,
     guarded_exp,
 )
 from mcf_cli.core.corruptions.rates import adaptation_rates, missing_by_column, missing_rates, table_of
@@ -65,11 +66,11 @@ class Linear(Corruption):
         return zero.sum(axis=1), unit.T, lambda H, g: H * unit_slope.T + zero_slope.T * g
 
     def log_mgf_expansion(self, T: Array, pairs: Pairs | None) -> Expansion:
-        value, slope, curvature = (array.T for array in self.per_unit(T.T))
-        if not self.acts_on_zeros:
-            return Expansion(None, value, slope, lambda: curvature)
-        zero, zero_slope, zero_curvature = (array.T for array in self.at_zero(T.T))
-        return Expansion(None, value, slope, lambda: curvature, (zero, zero_slope, zero_curvature))
+        base = features_first(self.at_zero(T.T)) if self.acts_on_zeros else None
+        if type(self).per_unit is Linear.per_unit:
+            return Expansion(None, T, np.ones((1, 1)), lambda: np.zeros((1, 1)), base, unit=True)
+        value, slope, curvature = features_first(self.per_unit(T.T))
+        return Expansion(None, value, slope, lambda: curvature, base)
 
 
 class Identity(Linear):
@@ -264,7 +265,7 @@ class Dropout(Coded):
         Parameters
         ----------
         source, target : rows to train on and rows like those to predict; no labels are needed
-        pseudo_counts : rows that both samples are taken to have seen besides, at their common rate
+        pseudo_counts : number of further rows that each sample counts as having, at the common rate of both
         base : a further loss q_0 of every feature, composed as 1 - (1 - q_d)(1 - q_0)
 
         Returns

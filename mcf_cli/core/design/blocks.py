@@ -27,8 +27,8 @@ import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
 from mcf_cli.core.corruptions.groups import Cells, Grouped
-from mcf_cli.core.design.coding import CodeBook, Coding, held_columns
-from mcf_cli.core.design.lines import Entries, line_of
+from mcf_cli.core.design.coding import CodeBook, Coding, Entries, held_columns
+from mcf_cli.core.design.lines import line_of
 from mcf_cli.core.kernels.dispatch import (
     coded_product,
     loops_over_pairs,
@@ -134,20 +134,25 @@ class Expanded:
 
     def along(self, V: Array) -> Array:
         """The change of the sums when T changes by V."""
-        total: Any = 0.0
+        shares = []
         for part, expansion in self.parts:
             own = part.weights(V)
-            total = total + expansion.along(part, own)
+            share = expansion.along(part, own)
             if expansion.base is not None:
-                total += (expansion.base[1] * own).sum(axis=0)
-        return total
+                share += np.einsum("dj,dj->j", expansion.base[1], own)
+            shares.append(share)
+        return reduce(iadd, shares)
 
     def gradient(self, G: Array) -> Array:
         """The gradient in T of sum(G * sums)."""
-        result = np.zeros(self.shape)
+        result = np.zeros(self.shape if len(self.parts) > 1 else 0)
         for part, expansion in self.parts:
             share = part.to_weights(expansion.pullback(part, G))
-            result[part.columns] = share if expansion.base is None else share + expansion.base[1] * row_sum(G)
+            if expansion.base is not None:
+                share += expansion.base[1] * row_sum(G)
+            if len(self.parts) == 1:  # it has all columns
+                return share
+            result[part.columns] = share
         return result
 
     def derivatives(self, G: Array, C: Array) -> tuple[Array, Array, Array]:
@@ -168,12 +173,14 @@ class Expanded:
             squares[part.columns] = part.to_weights(expansion.squares(H, H2, c), diagonal=True)
         return gradient, bend, squares
 
-    def bent(self, V: Array, bend: Array) -> Array:
-        """The product of the second derivative of sum(G * sums), whose diagonal is `bend`, with a change V of T."""
-        image = bend * V
+    def add_bent(self, image: Array, V: Array, bend: Array) -> None:
+        """Add the second derivative of sum(G * sums), whose diagonal is `bend`, times a change V of T."""
+        if all(expansion.unit and expansion.base is None for _, expansion in self.parts):
+            return  # nothing bends
+        bent = bend * V
         for part, product in self._coupled:
-            image[part.columns] = part.to_weights(product(part.weights(V)))
-        return image
+            bent[part.columns] = part.to_weights(product(part.weights(V)))
+        image += bent
 
 
 def row_sum(G: Array) -> Array:
@@ -419,6 +426,8 @@ def _chunks(
         return [rows]
     step = max(1, int(_CACHE / (8 * per_row * width)))
     numbers = np.arange(n_rows)[rows]
+    if entrywise:  # in equal parts: what is left over would be too little for a compiled loop
+        step = -(-len(numbers) // -(-len(numbers) // step))
     return [numbers[start : start + step] for start in range(0, len(numbers), step)]
 
 

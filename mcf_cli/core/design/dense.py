@@ -1,4 +1,4 @@
-"""Dense rows whose values do not repeat, under blankout or dropout and at one weight a feature.
+"""Dense rows whose values do not repeat, under blankout or dropout, with one weight per feature.
 
 A (feature, value) pair that occurs once is not worth a number. Each entry is evaluated where it stands: value and
 slope of kappa(t) = log(q + (1-q) e^u) come from one exponential, and the slopes, a matrix like X, make the gradient
@@ -109,9 +109,9 @@ class DenseExpanded:
             bend += G[rows, 0] @ curvature
         return self.gradient(G), bend[:, None], squares[:, None]
 
-    def bent(self, V: Array, bend: Array) -> Array:
-        """The product of the second derivative of sum(G * sums), whose diagonal is `bend`, with a change V of T."""
-        return bend * V
+    def add_bent(self, image: Array, V: Array, bend: Array) -> None:
+        """Add the second derivative of sum(G * sums), whose diagonal is `bend`, times a change V of T."""
+        image += bend * V
 
 
 class DenseDesign:

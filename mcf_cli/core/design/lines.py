@@ -1,77 +1,26 @@
 """Log-MGF sums at weights of each row's own: what a variational parameter for each example needs.
 
-`line_of` serves any number of classes, T_n = P + along_n Q, with values and gradients. `Ends` serves two classes, where
-all weights lie on one line through zero, T = (lam_n - 1) w and lam_n w: it has second derivatives too.
+`line_of` serves any number of classes, T_n = P + along_n Q, with values and gradients; `Fan` has second derivatives
+too, but not of features that change together. `Ends` is the fan of two classes, where all weights lie on one line
+through zero, T = (lam_n - 1) w and lam_n w.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.core.corruptions.base import Array, Corruption, Pairs, squared
+from mcf_cli.core.corruptions.base import Array, Corruption, squared
 from mcf_cli.core.corruptions.elementwise import Coded
-from mcf_cli.core.kernels.dispatch import compiled, unsigned
+from mcf_cli.core.design.coding import EndSums, Entries, FanCurvature, QuadraticFan
+from mcf_cli.core.kernels.dispatch import compiled, settled_ends, unsigned
 
 Along = tuple[Array, Array, Callable[[Array], tuple[Array, Array]]]
-
-
-@dataclass(frozen=True)
-class Entries:
-    """Entries of a part one by one, row after row."""
-
-    starts: Array  # of each row, and the end of the last
-    feature: Array
-    value: Array
-    n_features: int
-    block_wise: bool  # every column of every row
-
-    @classmethod
-    def of(cls, matrix: Any, pairs: Pairs | None, everywhere: bool) -> Entries:
-        """The stored entries; every column of every row where the family changes zeros too."""
-        if everywhere:
-            dense = matrix.toarray() if sp.issparse(matrix) else matrix
-            n, width = dense.shape
-            feature = np.tile(np.arange(width, dtype=np.int32), n)
-            return cls(np.arange(n + 1) * width, feature, dense.ravel(), width, True)
-        listed = sp.csr_matrix(matrix)
-        if pairs is None:
-            return cls(listed.indptr, listed.indices, listed.data, listed.shape[1], False)
-        feature, value = pairs.feature[listed.indices], pairs.value[listed.indices]
-        return cls(listed.indptr, feature, value, pairs.scatter.shape[0], False)
-
-    @property
-    def short(self) -> bool:
-        """Whether the compiled loops take its indices."""
-        return bool(self.starts.dtype == self.feature.dtype == np.int32)
-
-    @cached_property
-    def row(self) -> Array:
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-    @cached_property
-    def by_row(self) -> sp.csr_matrix:
-        """Adds entries up by row."""
-        n = len(self.value)
-        return sp.csr_matrix((np.ones(n), np.arange(n), self.starts), shape=(len(self.starts) - 1, n))
-
-    @cached_property
-    def by_feature(self) -> sp.csr_matrix:
-        """The same by feature."""
-        n = len(self.value)
-        return sp.csr_matrix((np.ones(n), (self.feature, np.arange(n))), shape=(self.n_features, n))
-
-    def matrix(self, data: Array) -> sp.csr_matrix:
-        """Rows x features with these entries."""
-        shape = len(self.starts) - 1, self.n_features
-        matrix = sp.csr_matrix(shape)
-        matrix.data, matrix.indices, matrix.indptr = data, self.feature, self.starts
-        return matrix
 
 
 # -- any number of classes ----------------------------------------------------------------------------------
@@ -112,31 +61,17 @@ def _entries(entries: Entries, family: Corruption, P: Array, Q: Array) -> Callab
 
 
 def _quadratic(part: Any, variance: Any, P: Array, Q: Array) -> Callable[[Array], Along]:
-    """The same where kappa = t x + variance t^2 / 2: sums of squares and products with X as it is stored.
-
-    The products are the same for all `along`.
-    """
-    spread = np.broadcast_to(np.asarray(variance, dtype=float), Q.shape)[:, None]
-    PP, PQ, QQ = (spread * P * P).sum(axis=0), (spread * P).T @ Q, float(spread[:, 0] @ (Q * Q))
-    of_Q, of_P = part.product(Q[:, None]), part.product(P) + 0.5 * PP
+    """The same where kappa = t x + variance t^2 / 2, with products that are the same for all `along`."""
+    fan = QuadraticFan(part, variance, P, Q)
 
     def at(along: Array) -> Along:
-        column = along[:, None]
-        total = of_P + column * (of_Q + PQ) + (0.5 * QQ) * column**2
-
-        def pullback(G: Array) -> tuple[Array, Array]:
-            g, once, by_row = G.sum(axis=0), along @ G, along * G.sum(axis=1)
-            g_P = part.adjoint(G) + spread * (P * g + Q[:, None] * once)
-            g_Q = part.adjoint(by_row[:, None])[:, 0] + spread[:, 0] * (P @ once + Q * (along @ by_row))
-            return g_P, g_Q
-
-        return total, of_Q + PQ + QQ * column, pullback
+        total, slope, _ = fan.at(along)
+        return total, slope, lambda G: fan.adjoint(G, np.zeros_like(G), np.zeros(len(G)))
 
     return at
 
 
 # -- two classes --------------------------------------------------------------------------------------------
-EndSums = tuple[Array, Array, Array]  # n x 2 each: the sums and their two derivatives in lam
 
 
 class Ends:
@@ -272,24 +207,30 @@ class _Entrywise:
 
     def root(self, start: Array, bias: float) -> tuple[Array, EndSums] | None:
         """As that of `Ends`, with what `at` has to say there."""
-        family, entries = self.family, self.entries
-        if not isinstance(family, Coded):
+        P, biases = np.column_stack([-self.w, np.zeros_like(self.w)]), np.array([-bias, 0.0])
+        found = self._settled(P, self.w, biases, start)
+        if found is None:
             return None
-        loop = compiled("blankout_ends_loop", len(entries.value), "row_loops")
-        if loop is None or not entries.short:
+        lam, sums, rates, scale = found
+        self.slopes, self.curvatures = list(rates), [slope * (scale - slope) for slope in rates]
+        return lam, sums
+
+    def _settled(
+        self, P: Array, Q: Array, biases: Array, start: Array
+    ) -> tuple[Array, EndSums, Array, Array] | None:
+        """As `settled_ends`, and what the entries are multiplied by; None but for families it knows."""
+        family, entries = self.family, self.entries
+        if not (isinstance(family, Coded) and entries.short):
             return None
         q = np.asarray(family._q(), dtype=float)
         scale = np.ascontiguousarray(entries.value * family.survivor(q))
-        shift = np.atleast_1d(np.log1p(-q) - np.log(q))
-        lam, rates = start.copy(), np.empty((2, len(scale)))
-        sums, slopes, curvatures = (np.empty((len(lam), 2)) for _ in range(3))
-        numbers, w = (unsigned(entries.starts), unsigned(entries.feature)), np.ascontiguousarray(self.w)
-        negligible = 1e-12 * (1.0 + np.abs(self.mean))
-        loop(*numbers, scale, shift, w, self.mean, negligible, bias, lam, rates, sums, slopes, curvatures)
+        given = entries.starts, entries.feature, scale, q, P, Q, biases
+        found = settled_ends(*given, self.mean, start)
+        if found is None:
+            return None
+        lam, rates, sums, slopes, curvatures = found
         sums += self._added(np.broadcast_to(np.log(q), scale.shape))[:, None]
-        rates *= scale
-        self.slopes, self.curvatures = list(rates), [slope * (scale - slope) for slope in rates]
-        return lam, (sums, slopes, curvatures)
+        return lam, (sums, slopes, curvatures), rates, scale
 
     def at(self, lam: Array) -> EndSums:
         row, x = self.entries.row, self._by_row(self.entries.value)
@@ -372,3 +313,138 @@ class _Adjoint:
         tilted = self.of
         own = tilted.part.adjoint((u * tilted.scale)[:, None])[:, 0]
         return own + tilted.tilt * float(u @ tilted.along)
+
+
+# -- a fan --------------------------------------------------------------------------------------------------
+class Fan:
+    """A block at the weights T_k = P_k + lam_n Q of each row, K of them, in local columns: `at` moves it to other lam.
+
+    Changes come as (V_P, V_Q), and dT_k = V_Pk + lam_n V_Q; gradients are in P and Q.
+    """
+
+    def __init__(self, block: Any, P: Array, Q: Array):
+        self.shape = P.shape
+        self.parts: list[tuple[Any, Any]] = []
+        for part, family in block.parts:
+            variance, own = family.quadratic_variance(), (part.weights(P), part.weights(Q))
+            quadratic = variance is not None
+            kind = QuadraticFan(part, variance, *own) if quadratic else _EntrywiseFan(part, family, *own)
+            self.parts.append((part, kind))
+        self.mean: Array = reduce(np.add, [kind.mean for _, kind in self.parts])  # Q.E[x~]
+
+    def settled(self, biases: Array, start: Array) -> tuple[Array, EndSums] | None:
+        """The lambda of each row that minimises its bound, and the sums there, by a compiled loop; else None."""
+        kind = self.parts[0][1]
+        lone = len(self.parts) == 1 and isinstance(kind, _EntrywiseFan)
+        return kind.settled(biases, start) if lone else None
+
+    def at(self, lam: Array) -> EndSums:
+        """The sums with two derivatives in lam; all below is then at this lam."""
+        self.lam = lam
+        found = [kind.at(lam) for _, kind in self.parts]
+        return tuple(reduce(np.add, terms) for terms in zip(*found, strict=True))
+
+    def adjoint(self, g: Array, h: Array, e: Array) -> tuple[Array, Array]:
+        """sum_n g_nk kappa'_k - h_nk Q kappa''_k for dT_k, and e_n E[x~] - sum_k h_nk kappa'_k for V_Q besides."""
+        g_P, g_Q = np.zeros(self.shape), np.zeros(self.shape[0])
+        for part, kind in self.parts:
+            of_P, of_Q = kind.adjoint(g, h, e)
+            g_P[part.columns], g_Q[part.columns] = part.to_weights(of_P), part.to_weights(of_Q)
+        return g_P, g_Q
+
+    def product(self, V_P: Array, V_Q: Array, v_b: Array, at: FanCurvature) -> tuple[Array, Array, Array]:
+        """That of the second derivative at these shares and with lam that follows, but for kappa''; in biases, too."""
+        if len(self.parts) == 1:
+            part, kind = self.parts[0]
+            found = kind.product(part.weights(V_P), part.weights(V_Q), v_b, at)
+            if found is not None:
+                return self._placed(part, found[:-1, :-1]), self._placed(part, found[:-1, -1]), found[-1, :-1]
+        terms = [kind.forward(part.weights(V_P), part.weights(V_Q)) for part, kind in self.parts]
+        ds, bent, straight, of_mean = (reduce(np.add, each) for each in zip(*terms, strict=True))
+        ds = ds + v_b
+        along = at.give * ((at.share * (bent + straight + at.apart * ds)).sum(axis=1) - of_mean)
+        h = along[:, None] * at.share
+        g = at.weight[:, None] * at.share * (ds - (at.share * ds).sum(axis=1, keepdims=True)) - h * at.apart
+        return *self.adjoint(g, h, along), g.sum(axis=0)
+
+    def _placed(self, part: Any, own: Array) -> Array:
+        total = np.zeros((self.shape[0], *own.shape[1:]))
+        total[part.columns] = part.to_weights(own)
+        return total
+
+    def powers(self, r: Array, bent: bool) -> list[tuple[Any, Array]]:
+        """sum_n r_nk lam_n^j of kappa''_k, or of about kappa'_k squared, of what each part acts on: 3 x D x K."""
+        return [(part, kind.powers(r, bent)) for part, kind in self.parts]
+
+
+class _EntrywiseFan(_Entrywise):
+    """A part whose entries are evaluated one by one; `own` is its entries of Q."""
+
+    scale: Array | None = None
+
+    def __init__(self, part: Any, family: Corruption, P: Array, Q: Array):
+        super().__init__(part, family, Q)
+        self.P = P
+
+    def settled(self, biases: Array, start: Array) -> tuple[Array, EndSums] | None:
+        found = self._settled(self.P, self.w, biases, start)
+        if found is None:
+            return None
+        self.lam, sums, self.rates, self.scale = found
+        return self.lam, sums
+
+    def at(self, lam: Array) -> EndSums:
+        entries, x = self.entries, self._by_row(self.entries.value)
+        self.lam, self.scale, sums = lam, None, []
+        moved, self.rates = lam[entries.row] * self.own, np.empty((self.P.shape[1], len(self.own)))
+        self.bent = np.empty_like(self.rates)
+        for k in range(len(self.rates)):
+            jet = self.family.log_mgf_jet(self._by_row(self.P[entries.feature, k] + moved), x)
+            value, self.rates[k], self.bent[k] = map(self._shaped, jet)
+            weighted = self.rates[k] * self.own, self.bent[k] * self.own**2
+            sums.append([self._added(f) for f in (value, *weighted)])
+        return tuple(np.column_stack(each) for each in zip(*sums, strict=True))  # type: ignore[return-value]
+
+    def _bent(self, k: int) -> Array:
+        return self.bent[k] if self.scale is None else self.rates[k] * (self.scale - self.rates[k])
+
+    def _matrices(self, k: int) -> tuple[Any, Any]:
+        """Rows x features with the entries kappa'_k, and Q kappa''_k."""
+        return self.entries.matrix(self.rates[k]), self.entries.matrix(self._bent(k) * self.own)
+
+    def forward(self, V_P: Array, V_Q: Array) -> tuple[Array, Array, Array, Array]:
+        """kappa'_k dT_k, Q kappa''_k dT_k and kappa'_k V_Q, n x K, and E[x~] V_Q."""
+        ds, bent, straight = (np.empty((len(self.lam), len(self.rates))) for _ in range(3))
+        for k in range(len(self.rates)):
+            A, C = self._matrices(k)
+            straight[:, k] = A @ V_Q
+            ds[:, k] = A @ V_P[:, k] + self.lam * straight[:, k]
+            bent[:, k] = C @ V_P[:, k] + self.lam * (C @ V_Q)
+        return ds, bent, straight, self.entries.matrix(self.means) @ V_Q
+
+    def adjoint(self, g: Array, h: Array, e: Array) -> tuple[Array, Array]:
+        g_P, g_Q = np.empty(self.P.shape), self.entries.matrix(self.means).T @ e
+        for k in range(len(self.rates)):
+            A, C = self._matrices(k)
+            g_P[:, k] = A.T @ g[:, k] - C.T @ h[:, k]
+            g_Q += A.T @ (self.lam * g[:, k] - h[:, k]) - C.T @ (self.lam * h[:, k])
+        return g_P, g_Q
+
+    def product(self, V_P: Array, V_Q: Array, v_b: Array, at: FanCurvature) -> Array | None:
+        """The whole of `Fan.product` by a compiled loop, biases last; None where there is none."""
+        loop = compiled("fan_product_loop", self.rates.size, "row_loops")
+        if loop is None or self.scale is None:
+            return None
+        image, entries = np.zeros((len(self.P) + 1, self.P.shape[1] + 1)), self.entries
+        given = unsigned(entries.starts), unsigned(entries.feature), self.scale, self.means, self.rates
+        changes = map(np.ascontiguousarray, (self.w, V_P, V_Q, v_b))
+        loop(*given, *changes, at.share, at.apart, self.lam, at.weight, at.give, image)
+        return image
+
+    def powers(self, r: Array, bent: bool) -> Array:
+        result = np.empty((3, *self.P.shape))
+        for k in range(len(self.rates)):
+            matrix = self.entries.matrix(self._bent(k) if bent else self.rates[k] ** 2)
+            own = r[:, k]
+            result[:, :, k] = (matrix.T @ np.column_stack([own, own * self.lam, own * self.lam**2])).T
+        return result

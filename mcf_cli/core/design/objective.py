@@ -92,8 +92,7 @@ class Objective(Minimand):
     @property
     def has_hessian(self) -> bool:
         """Newton's method can use its second derivative."""
-        loss = self.loss
-        return isinstance(loss, TwiceDifferentiable) and all(map(loss.differentiates, self.batches))
+        return isinstance(self.loss, TwiceDifferentiable) and self.loss.affords(self.batches)
 
     def _beside(self, W: Array, b: Array) -> float:
         """The value of the terms that belong to no block."""

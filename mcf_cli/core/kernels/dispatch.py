@@ -1,15 +1,13 @@
-"""What data and arrays have to be before loops trust them: those of scipy, and our own compiled ones.
+"""The inner loops, above all log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
 
-Data passes `canonical` where it enters; an index of a canonical matrix, and of all that is made from it, is in range.
-A compiled loop is a `Loop`: it exists for the types and layouts that it declares, so that numba refuses all others,
-and compares the lengths of its arguments before it starts. `compiled_loop` is the only way to one.
+numpy is the reference. Where numba is installed (the extra ``fast``) large tables go through compiled loops. They are
+faster because their exponential and logarithm are polynomials that the compiler can vectorise; small tables never pay
+for the import. Both agree to 1e-14 (tests/core/test_kernels.py).
 
-
-The inner loops: above all log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
-
-numpy is the reference. Where numba is installed (the extra ``fast``) large tables go through compiled
-loops, faster because their exponential and logarithm are polynomials that the compiler can vectorise;
-small ones never pay for the import. Both agree to 1e-14 (tests/core/test_kernels.py).
+This is also the gate to the loops, scipy's and our own. Data passes `canonical` where it enters; an index of a
+canonical matrix, and of all that is made from it, is in range. A compiled loop is a `Loop`: it exists for the types
+and layouts that it declares, so that numba refuses all others, and it compares the lengths of its arguments before it
+starts. `compiled_loop` is the only way to one.
 """
 
 from __future__ import annotations
@@ -52,7 +50,9 @@ def canonical(X: Any) -> Any:
     try:
         check_sparse(M)
     except ValueError as error:
-        raise ValueError(f"X is no valid sparse matrix ({error}); make it anew from its entries") from None
+        raise ValueError(
+            f"X is not a valid sparse matrix ({error}); build it again from its entries"
+        ) from None
     kind = index_type(max(*M.shape, M.nnz))
     if M.indices.dtype != kind or M.indptr.dtype != kind:
         M.indices, M.indptr = M.indices.astype(kind), M.indptr.astype(kind)
@@ -89,7 +89,7 @@ def check_size(values: Array, name: str) -> None:
     largest = np.abs(extremes).max()
     if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
         raise ValueError(
-            f"the largest value of {name} is {largest:.3g}, whose square cannot be computed with; multiply {name} by "
+            f"the largest value of {name} is {largest:.3g}, which is too far from 1 to be squared; multiply {name} by "
             f"a constant that brings it between {1.0 / _LARGEST:g} and {_LARGEST:g}"
         )
 
@@ -128,19 +128,19 @@ class Loop:
             try:
                 self._dispatcher(cache=True).recompile()  # writes an empty cache file
                 found = self._for_types(cache=True)
-                _warn_once("numba's cache was damaged and is made anew", trouble)
+                _warn_once("numba's cache was damaged; it has been rebuilt", trouble)
                 return found
             except Exception:
                 pass  # the first trouble says more
         try:
             found = self._for_types(cache=False)
         except Exception as error:
-            _warn_once("numba cannot compile: numpy is used instead, which is slower", error)
+            _warn_once("numba cannot compile; numpy is used instead, which is slower", error)
             return None
         _cache_works = False
         _warn_once(
-            "numba cannot keep what it compiles, so that every process takes some seconds for it: "
-            "let NUMBA_CACHE_DIR name a folder with room in it",
+            "numba cannot write its cache, so every process spends some seconds on compiling again: "
+            "set NUMBA_CACHE_DIR to a writable folder with room in it",
             trouble,
         )
         return found
@@ -177,7 +177,7 @@ def _loops(module: str) -> Any:
             raise  # a loop of ours, not numba
         return None
     except Exception as error:
-        _warn_once("numba cannot be loaded: numpy is used instead, which is slower", error)
+        _warn_once("numba cannot be loaded; numpy is used instead, which is slower", error)
         return None
 
 
@@ -247,6 +247,34 @@ def blankout_rows(X: Array, t: Array, scale: Array, q: Array, slope: Array, sums
         softplus_sigmoid(u * t + shift, value, rate)
         rate *= u
         sums[rows] = level + value.sum(axis=1)
+
+
+def settled_ends(
+    starts: Array,
+    feature: Array,
+    scale: Array,
+    q: Array,
+    P: Array,
+    Q: Array,
+    biases: Array,
+    mean: Array,
+    start: Array,
+) -> tuple[Array, ...] | None:
+    """The lambda of each row that minimises log sum_k e^{s_k + biases_k} - lambda mean, with s_k the sums of its
+    kappa(t; u = t * scale) at P_k + lambda Q; sought from `start`. None without numba.
+
+    Then come d kappa_k / dt of each entry (K x entries), the sums less log q, and their two derivatives in lambda.
+    """
+    loop = compiled("blankout_ends_loop", len(feature), "row_loops")
+    if loop is None:
+        return None
+    shift, width = np.atleast_1d(np.log1p(-q) - np.log(q)), len(biases)
+    lam, rates, found = start.copy(), np.empty((width, len(scale))), np.empty((3, len(start), width))
+    weights = map(np.ascontiguousarray, (P, Q, biases))
+    numbers, negligible = (unsigned(starts), unsigned(feature)), 1e-12 * (1.0 + np.abs(mean))
+    loop(*numbers, scale, shift, *weights, mean, negligible, lam, rates, *found)
+    rates *= scale
+    return lam, rates, *found
 
 
 def softplus_sigmoid(z: Array, value: Array, rate: Array) -> None:

@@ -13,6 +13,7 @@ from mcf_cli.core.kernels.loops import (
     INDICES,
     INTO_MATRIX,
     INTO_VECTOR,
+    MATRIX,
     MISFIT,
     VECTOR,
     _delimit,
@@ -34,16 +35,33 @@ def _end_sums(margin: Any, value: Any, rate: Any, first: int, n: int) -> tuple[f
 
 
 @njit(fastmath=_FAST, error_model="numpy")
-def _both_ends(
-    at: float, margin: Any, offset: Any, z: Any, value: Any, rate: Any, n: int, found: Any
-) -> None:
-    """The sums of both ends and their derivatives in lambda, at lambda = at."""
-    for i in range(n):
-        z[i] = (at - 1.0) * margin[i] + offset[i]
-        z[n + i] = at * margin[i] + offset[i]
-    _softplus_sigmoid(z, value, rate, 2 * n)
-    found[0, 0], found[1, 0], found[2, 0] = _end_sums(margin, value, rate, 0, n)
-    found[0, 1], found[1, 1], found[2, 1] = _end_sums(margin, value, rate, n, n)
+def _all_ends(at: float, base: Any, tilt: Any, work: Any, n: int, found: Any) -> None:
+    """The sums of all ends and their derivatives in lambda, at lambda = at."""
+    z, value, rate = work[0], work[1], work[2]
+    width = found.shape[1]
+    for k in range(width):
+        for i in range(n):
+            z[k * n + i] = base[k * n + i] + at * tilt[i]
+    _softplus_sigmoid(z, value, rate, width * n)
+    for k in range(width):
+        found[0, k], found[1, k], found[2, k] = _end_sums(tilt, value, rate, k * n, n)
+
+
+@njit(error_model="numpy")
+def _slope(found: Any, biases: Any, mean: float) -> tuple[float, float]:
+    """Of the log sum over the ends, less its linear term: both derivatives in lambda."""
+    width = found.shape[1]
+    top = found[0, 0] + biases[0]
+    for k in range(1, width):
+        top = max(top, found[0, k] + biases[k])
+    total = first = second = 0.0
+    for k in range(width):
+        share = np.exp(found[0, k] + biases[k] - top)
+        total += share
+        first += share * found[1, k]
+        second += share * (found[2, k] + found[1, k] * found[1, k])
+    first /= total
+    return first - mean, max(second / total - first * first, 0.0)
 
 
 @njit(error_model="numpy")
@@ -61,30 +79,34 @@ def _inside(guess: float, low: float, high: float) -> float:
 @njit(error_model="numpy")
 def _settle(
     at: float,
-    bias: float,
+    biases: Any,
     mean: float,
     negligible: float,
-    margin: Any,
-    offset: Any,
+    base: Any,
+    tilt: Any,
     work: Any,
     n: int,
     found: Any,
 ) -> float:
-    """The minimising lambda of a row by Newton's method, with the rules of `increasing_root`."""
-    low, high, width = 0.0, 1.0, 1.0
+    """The minimising lambda of a row by Newton's method, with the rules of `increasing_root`.
+
+    The function is the cumulant generating function of a variable that lies within `reach`: its third derivative is
+    at most `reach` times its second, which bounds what is left to gain more closely than the interval does.
+    """
+    low, high, width, reach = 0.0, 1.0, 1.0, 0.0
+    for i in range(n):
+        reach += abs(tilt[i])
     for turn in range(200):
-        _both_ends(at, margin, offset, work[0], work[1], work[2], n, found)
-        share = 1.0 / (1.0 + np.exp(found[0, 0] - found[0, 1] - bias))  # of the second end
-        apart = found[1, 1] - found[1, 0]
-        f = found[1, 0] + share * apart - mean
-        bend = found[2, 0] + share * (found[2, 1] - found[2, 0]) + share * (1.0 - share) * apart * apart
+        _all_ends(at, base, tilt, work, n, found)
+        f, bend = _slope(found, biases, mean)
         if f < 0.0:
             low = at
         if f > 0.0:
             high = at
         left = -f * (high - at) if f < 0.0 else f * (at - low)
         middle = 0.5 * (low + high)
-        if left <= negligible or not low < middle < high:
+        near = 2.0 * reach * abs(f) < bend and 1.4 * f * f <= 1e-4 * negligible * bend
+        if near or left <= negligible or not low < middle < high:
             break
         guess = _inside(at - f / bend if bend > 0.0 else middle, low, high)
         if turn % 4 == 3:
@@ -96,7 +118,7 @@ def _settle(
 
 
 @_loop(
-    *(INDICES, INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, nb.float64),
+    *(INDICES, INDICES, VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR),
     *(INTO_VECTOR, INTO_MATRIX, INTO_MATRIX, INTO_MATRIX, INTO_MATRIX),
 )
 def blankout_ends_loop(
@@ -104,41 +126,110 @@ def blankout_ends_loop(
     feature: Any,
     scale: Any,
     shift: Any,
-    w: Any,
+    P: Any,
+    Q: Any,
+    biases: Any,
     mean: Any,
     negligible: Any,
-    bias: float,
     lam: Any,
     rates: Any,
     sums: Any,
     slopes: Any,
     curvatures: Any,
 ) -> None:
-    """As `blankout_ends`, without log q: each row's lambda is sought while its entries are in the cache."""
-    n_rows, n_entries = len(lam), len(feature)
-    if not (len(scale) == n_entries and rates.shape == (2, n_entries) and _delimit(starts, n_rows, feature)):
+    """As `settled_ends`, without log q: each row's lambda is sought while its entries are in the cache."""
+    n_rows, n_entries, width = len(lam), len(feature), len(biases)
+    if not (len(scale) == n_entries and rates.shape == (width, n_entries)):
+        raise ValueError(MISFIT)
+    if not _delimit(starts, n_rows, feature) or P.shape != (len(Q), width):
         raise ValueError(MISFIT)
     if (len(shift) != 1 and len(shift) != n_entries) or len(mean) != n_rows or len(negligible) != n_rows:
         raise ValueError(MISFIT)
-    if not (sums.shape == slopes.shape == curvatures.shape == (n_rows, 2)):
+    if not (sums.shape == slopes.shape == curvatures.shape == (n_rows, width)):
         raise ValueError(MISFIT)
     longest = np.int64(0)
     for row in range(n_rows):
         longest = max(longest, np.int64(starts[row + 1]) - np.int64(starts[row]))
-    margin, offset, work = np.empty(longest), np.empty(longest), np.empty((3, 2 * longest))
-    found, each = np.empty((3, 2)), 0 if len(shift) == 1 else 1
+    tilt, base, work = np.empty(longest), np.empty(width * longest), np.empty((3, width * longest))
+    found, each = np.empty((3, width)), 0 if len(shift) == 1 else 1
     for row in range(n_rows):
         start = np.int64(starts[row])
         n: Any = np.int64(starts[row + 1]) - start
         for i in range(n):
-            margin[i] = scale[start + i] * w[feature[start + i]]
-            offset[i] = shift[(start + i) * each]
-        lam[row] = _settle(lam[row], bias, mean[row], negligible[row], margin, offset, work, n, found)
-        for i in range(n):
-            rates[0, start + i] = work[2, i]
-            rates[1, start + i] = work[2, n + i]
-        for k in range(2):
+            d = feature[start + i]
+            tilt[i] = scale[start + i] * Q[d]
+            for k in range(width):
+                base[k * n + i] = scale[start + i] * P[d, k] + shift[(start + i) * each]
+        lam[row] = _settle(lam[row], biases, mean[row], negligible[row], base, tilt, work, n, found)
+        for k in range(width):
+            for i in range(n):
+                rates[k, start + i] = work[2, k * n + i]
             sums[row, k], slopes[row, k], curvatures[row, k] = found[0, k], found[1, k], found[2, k]
+
+
+@_loop(
+    *(INDICES, INDICES, VECTOR, VECTOR, MATRIX, VECTOR, MATRIX, VECTOR, VECTOR),
+    *(MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, INTO_MATRIX),
+)
+def fan_product_loop(
+    starts: Any,
+    feature: Any,
+    scale: Any,
+    means: Any,
+    rates: Any,
+    Q: Any,
+    VP: Any,
+    VQ: Any,
+    biases: Any,
+    share: Any,
+    apart: Any,
+    lam: Any,
+    weight: Any,
+    give: Any,
+    image: Any,
+) -> None:
+    """As `Fan.product`, added to the image: P | Q, the biases last. Each row is read once."""
+    n_rows, n_entries, width = len(lam), len(feature), len(biases)
+    if not (len(scale) == len(means) == n_entries and rates.shape == (width, n_entries)):
+        raise ValueError(MISFIT)
+    if not _delimit(starts, n_rows, feature) or VP.shape != (len(Q), width) or len(VQ) != len(Q):
+        raise ValueError(MISFIT)
+    if not (share.shape == apart.shape == (n_rows, width) and len(weight) == len(give) == n_rows):
+        raise ValueError(MISFIT)
+    if image.shape != (len(Q) + 1, width + 1):
+        raise ValueError(MISFIT)
+    ds, g, h = np.empty(width), np.empty(width), np.empty(width)
+    for row in range(n_rows):
+        first, last, own = starts[row], starts[row + 1], lam[row]
+        along = average = 0.0
+        for place in range(first, last):
+            along -= means[place] * VQ[feature[place]]
+        for k in range(width):
+            change, bent, straight = biases[k], 0.0, 0.0
+            for place in range(first, last):
+                d = feature[place]
+                rate = rates[k, place]
+                moved = rate * (VP[d, k] + own * VQ[d])
+                change += moved
+                straight += rate * VQ[d]
+                bent += moved * (scale[place] - rate) * Q[d]
+            ds[k] = change
+            average += share[row, k] * change
+            along += share[row, k] * (bent + straight + apart[row, k] * change)
+        along *= give[row]
+        for k in range(width):
+            h[k] = along * share[row, k]
+            g[k] = weight[row] * share[row, k] * (ds[k] - average) - h[k] * apart[row, k]
+            image[len(Q), k] += g[k]
+        for place in range(first, last):
+            d = feature[place]
+            to_Q = along * means[place]
+            for k in range(width):
+                rate = rates[k, place]
+                to_P = rate * (g[k] - h[k] * (scale[place] - rate) * Q[d])
+                image[d, k] += to_P
+                to_Q += own * to_P - h[k] * rate
+            image[d, width] += to_Q
 
 
 @_loop(INDICES, INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, nb.float64, VECTOR, INTO_VECTOR)

@@ -1,9 +1,4 @@
-"""The inner loops: above all log(q + (1-q) e^u) and its derivative for a table of (feature, value) pairs.
-
-numpy is the reference. Where numba is installed (the extra ``fast``) large tables go through compiled
-loops, faster because their exponential and logarithm are polynomials that the compiler can vectorise;
-small ones never pay for the import. Both agree to 1e-14 (tests/core/test_kernels.py).
-"""
+"""How many threads a fit uses, and work shared out to them; BLAS keeps to one thread during a fit."""
 
 from __future__ import annotations
 
@@ -92,7 +87,7 @@ def in_threads(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
 
 def a_few_at_a_time(function: Callable[[Any], Any], items: list[Any]) -> Iterator[Any]:
     """function(item) for each item in order, as many at a time as there are threads: results can be large."""
-    n = threads()
+    n = threads() if len(items) > 1 else 1
     for start in range(0, len(items), n):
         yield from in_threads(function, items[start : start + n])
 

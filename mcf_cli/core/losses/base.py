@@ -145,6 +145,10 @@ class TwiceDifferentiable(Loss):
         """Whether it can on these rows."""
         return True
 
+    def affords(self, batches: list[Batch]) -> bool:
+        """Whether it can on all of these."""
+        return all(map(self.differentiates, batches))
+
     @abstractmethod
     def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
         """The value, and both derivatives for the asking: a step that is not taken needs its value alone."""
@@ -197,7 +201,9 @@ class MarginLoss(TwiceDifferentiable):
 
     def _biases(self, batch: Batch, b: Array) -> Array:
         """The margins of the biases, one for all rows or one for each."""
-        return self.lift(b[None])[batch.target] if self.lifted else self.margins(b[None], batch.block.label)
+        if not self.lifted:
+            return self.margins(b[None], batch.block.label)
+        return np.take(self.lift(b[None]), batch.target, axis=0)
 
     def _to_biases(self, batch: Batch, G: Array) -> Array:
         """The adjoint of `_biases`."""
@@ -242,7 +248,7 @@ class BlockHessian:
         dG = self.loss.respond(self.G, ds)
         dG *= self.batch.column
         image = self.sums.gradient(dG)
-        image += self.sums.bent(T, self.bend)
+        self.sums.add_bent(image, T, self.bend)
         return self.loss.from_margins(image, y), self.loss._to_biases(self.batch, dG)
 
     @property

@@ -1,20 +1,26 @@
-"""The losses: quadratic, exponential and logistic, each marginalised over the corruption.
+"""The exponential loss, and the logistic loss by Jensen's bound: functions of log-MGF sums.
 
-Every logistic variant is on the scale of log(1 + e^{-y w.x}).
+The logistic loss is on the scale of log(1 + e^{-y w.x}).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 
 from mcf_cli.core.corruptions.base import Array, guarded_exp
+from mcf_cli.core.design.blocks import Block, dot, row_sum
 from mcf_cli.core.kernels.dispatch import (
     from_pairwise_margins,
     log_sum_exp,
     pairwise_margins,
     softplus_sigmoid,
 )
-from mcf_cli.core.losses.base import Batch, MarginLoss
+from mcf_cli.core.losses.base import Batch, BlockResult, Derivatives, MarginLoss, TwiceDifferentiable
 
 BINARY_CODES = np.array([[-1.0], [1.0]])
 
@@ -147,3 +153,116 @@ class SharedJensen(SoftmaxLoss):
 
     def phi(self, batch: Batch, s: Array) -> tuple[Array, Array]:
         return log_sum_exp(s)
+
+
+class PairwiseGaussian(TwiceDifferentiable):
+    """PairwiseJensen of more than two classes where kappa = t x + V t^2 / 2: Gaussian noise, or none.
+
+    Then l_k = (w_k - w_y).x + b_k - b_y + C_yk with C_yk = (w_k - w_y)' V (w_k - w_y) / 2, which depends on the two
+    classes alone. All rows share one product with W, and the rest is K x K.
+    """
+
+    grouped = False
+
+    def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
+        rows = _GaussianRows(batch, W, b)
+        return rows.value, *rows.gradient()
+
+    def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
+        rows = _GaussianRows(batch, W, b)
+        return rows.value, lambda: (*rows.gradient(), rows.diagonal(), rows)
+
+
+class _GaussianRows:
+    """Rows of all classes at W and b: their losses with both derivatives.
+
+    With M_yk the weight of class y's rows that class k takes, the sum of M_yk C_yk has the gradient V W L and, beside
+    what M changes by, the second derivative V . L: L is the Laplacian of M + M'.
+    """
+
+    def __init__(self, batch: Batch, W: Array, b: Array):
+        self.batch, self.W = batch, W
+        self.spread = _variances(batch.block, len(W))
+        n, K = len(batch.target), W.shape[1]
+        self.member = sp.csr_matrix((np.ones(n), batch.target, np.arange(n + 1)), shape=(n, K))
+        s = _scores(batch.block, W)
+        s += b
+        self.rows = np.arange(n)
+        s -= s[self.rows, batch.target][:, None]
+        s += (0.5 * self._between(W))[batch.target]
+        value, self.P = log_sum_exp(s)
+        self.value = dot(batch.weight, value)
+
+    def _between(self, V: Array) -> Array:
+        """(w_k - w_y)' V (v_k - v_y) of each pair of classes, K x K."""
+        cross = (self.spread * self.W).T @ V
+        own = np.diagonal(cross)
+        return own[:, None] + own - cross - cross.T
+
+    def _laplacian(self, G: Array) -> Array:
+        M = self.member.T @ G
+        M += M.T
+        L: Array = np.diag(M.sum(axis=1)) - M
+        return L
+
+    def gradient(self) -> tuple[Array, Array]:
+        """In W and b."""
+        G = self.P * self.batch.column
+        self.L = self._laplacian(G)
+        G[self.rows, self.batch.target] -= self.batch.weight
+        g_W = _to_weights(self.batch.block, G, self.W.shape)
+        g_W += self.spread * (self.W @ self.L)
+        return g_W, row_sum(G)
+
+    def diagonal(self) -> Array:
+        """Without what the squares of x + V (w_k - w_y) have twice, and what a class has with itself."""
+        W, squares = self.W, np.zeros(self.W.shape)
+        stiffness = self.P * (1.0 - self.P) * self.batch.column
+        for part, _ in self.batch.block.parts:
+            squares[part.columns] = part.squared.adjoint(stiffness)
+        of_classes = self.member.T @ stiffness
+        apart = W * W * of_classes.sum(axis=0) - 2.0 * W * (W @ of_classes) + (W * W) @ of_classes
+        squares += self.spread**2 * apart
+        self.bias_diagonal = row_sum(stiffness)
+        return squares + self.alone
+
+    @property
+    def alone(self) -> Array:
+        return self.spread * np.diagonal(self.L)
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        """The second derivative's with a change (V, v_b) of the weights and biases."""
+        ds = _scores(self.batch.block, V)
+        ds += v_b
+        ds += self._between(V)[self.batch.target]
+        ds *= self.P
+        ds -= self.P * ds.sum(axis=1, keepdims=True)
+        ds *= self.batch.column
+        image = _to_weights(self.batch.block, ds, V.shape)
+        image += self.spread * (self.W @ self._laplacian(ds) + V @ self.L)
+        return image, row_sum(ds)
+
+
+def _variances(block: Block, width: int) -> Array:
+    """V of each feature, D x 1."""
+    spread = np.zeros((width, 1))
+    for part, family in block.parts:
+        spread[part.columns, 0] = family.quadratic_variance()
+    return spread
+
+
+def _scores(block: Block, W: Array) -> Array:
+    """X W."""
+    total: Array = reduce(np.add, [part.product(part.weights(W)) for part, _ in block.parts])
+    return total
+
+
+def _to_weights(block: Block, G: Array, shape: tuple[int, ...]) -> Array:
+    """X' G."""
+    if len(block.parts) == 1:
+        adjoint: Array = block.parts[0][0].adjoint(G)
+        return adjoint
+    gradient = np.zeros(shape)
+    for part, _ in block.parts:
+        gradient[part.columns] = part.adjoint(G)
+    return gradient

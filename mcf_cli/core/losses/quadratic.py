@@ -1,7 +1,4 @@
-"""The losses: quadratic, exponential and logistic, each marginalised over the corruption.
-
-Every logistic variant is on the scale of log(1 + e^{-y w.x}).
-"""
+"""Losses that need only means and variances: the quadratic loss, and the quadratic approximation of the logistic."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from mcf_cli.core.losses.base import Batch, BlockResult, Loss
 
 
 class Quadratic(Loss):
-    """(w.m + b - y)^2 + w' V w, Eq. final_lls; targets -1/+1, one column a class, or the values of a regression."""
+    """(w.m + b - y)^2 + w' V w, Eq. final_lls; targets -1/+1, one column per class, or the values of a regression."""
 
     grouped = False
 

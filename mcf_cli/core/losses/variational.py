@@ -11,9 +11,12 @@ import numpy as np
 
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.design.blocks import dot, row_sum
-from mcf_cli.core.design.lines import Ends, RowMatrix, bend_diagonal, bent, twice
+from mcf_cli.core.design.coding import FanCurvature
+from mcf_cli.core.design.lines import Ends, Fan, RowMatrix, bend_diagonal, bent, twice
 from mcf_cli.core.kernels.dispatch import log_sum_exp
 from mcf_cli.core.losses.base import Batch, BlockResult, Derivatives, TwiceDifferentiable
+
+_ROOM = 1 << 26  # numbers that Newton's method may keep for all rows
 
 
 class Variational(TwiceDifferentiable):
@@ -29,6 +32,7 @@ class Variational(TwiceDifferentiable):
     def __init__(self, n_classes: int, multiclass: str, shared_lambda: bool):
         super().__init__(n_classes)
         self.from_zero = multiclass == "shared" and not self.binary
+        self.shifts = not self.from_zero
         self.shared_lambda = shared_lambda
         self.entrywise = not shared_lambda
         # Roots and slopes of the last evaluation: the next one is close to them.
@@ -82,8 +86,14 @@ class Variational(TwiceDifferentiable):
         return float(Q @ pullback(G).sum(axis=1))
 
     def differentiates(self, batch: Batch) -> bool:
-        """Two classes, a lambda of each example, and features that are corrupted one by one (or cells)."""
-        return self.binary and not self.shared_lambda and not any(f.couples for _, f in batch.block.parts)
+        """A lambda of each example, and features that are corrupted one by one (or cells)."""
+        return not self.shared_lambda and not any(f.couples for _, f in batch.block.parts)
+
+    def affords(self, batches: list[Batch]) -> bool:
+        """Whether there is room for the slopes of all entries that Newton's method keeps for several classes."""
+        if self.binary or not super().affords(batches):
+            return super().affords(batches)
+        return self.n_classes * sum(_entries_of(batch) for batch in batches) <= _ROOM
 
     def expand(self, batch: Batch, W: Array, b: Array) -> tuple[float, Callable[[], Derivatives]]:
         rows = self._settled_rows(batch, W, b)
@@ -95,8 +105,10 @@ class Variational(TwiceDifferentiable):
 
         return dot(batch.weight, rows.value), derivatives
 
-    def _settled_rows(self, batch: Batch, W: Array, b: Array) -> _Rows:
+    def _settled_rows(self, batch: Batch, W: Array, b: Array) -> _Rows | _ManyRows:
         """The rows of a block at the minimum over lambda."""
+        if not self.binary:
+            return self._settled_fan(batch, W, b)
         sign = 1.0 if batch.block.label else -1.0
         ends, bias = Ends(batch.block, sign * W[:, 0]), sign * float(b[0])
 
@@ -111,6 +123,25 @@ class Variational(TwiceDifferentiable):
         else:
             self._recent[batch] = lam, np.ones_like(lam)
         return _Rows(batch, sign, bias, ends, lam)
+
+    def _settled_fan(self, batch: Batch, W: Array, b: Array) -> _ManyRows:
+        """The same for more than two classes."""
+        assert batch.block.label is not None
+        p, q, linear = self._line(batch.block.label)
+        fan, biases = Fan(batch.block, W @ p, W @ q), b @ p
+        start = self._recent[batch][0] if batch in self._recent else np.full(len(fan.mean), 0.5)
+        found = fan.settled(biases, start)
+        if found is not None:
+            self._recent[batch] = found[0], np.ones_like(found[0])
+            return _ManyRows(batch, (p, q, linear), W, b, fan, *found)
+        held: list[Any] = []
+
+        def slope(lam: Array) -> Array:
+            held[:] = lam, fan.at(lam)
+            return np.einsum("nk,nk->n", log_sum_exp(held[1][0] + biases)[1], held[1][1]) - fan.mean
+
+        self._root(batch, slope, fan.mean)  # the root is where it was last evaluated
+        return _ManyRows(batch, (p, q, linear), W, b, fan, *held)
 
     def on_block(self, batch: Batch, W: Array, b: Array, settled: Any) -> BlockResult:
         if self.differentiates(batch):
@@ -245,6 +276,91 @@ class _SecondDerivative:
     @property
     def bias_diagonal(self) -> Array:
         return np.array([self.stiff.sum()])
+
+
+def _entries_of(batch: Batch) -> int:
+    """How many slopes an end of all rows of a block has."""
+    quadratic = all(family.quadratic_variance() is not None for _, family in batch.block.parts)
+    return 0 if quadratic else sum(len(part.entries.value) for part, _ in batch.block.parts)
+
+
+class _ManyRows:
+    """Rows of one class of several at their lambda, with all derivatives of their bounds F.
+
+    With P = W p and Q = W q, pi the shares of the ends, s their sums and s' the derivatives in lambda, s'* their mean:
+
+        F_lam V  = sum_k pi_k ((s'_k - s'*) ds_k + Q kappa''_k dT_k + kappa'_k V_Q) - m V_Q     dT_k = V_Pk + lam V_Q
+        F_lam,lam = sum_k pi_k (s''_k + s'_k^2) - s'*^2                                         ds_k = kappa'_k dT_k
+
+    The second derivative is that at fixed lambda less F_lam F_lam' / F_lam,lam, where lambda is inside [0, 1].
+    """
+
+    def __init__(
+        self, batch: Batch, line: tuple[Array, ...], W: Array, b: Array, fan: Fan, lam: Array, sums: Any
+    ):
+        self.batch, (self.p, self.q, self.linear), self.fan, self.lam = batch, line, fan, lam
+        s, self.first, self.second = sums
+        self.value, self.share = log_sum_exp(s + b @ self.p)
+        of_linear, self._of_linear = batch.block.sums("mean", (W @ self.linear)[:, None])
+        self.value -= lam * fan.mean + of_linear[:, 0] + b @ self.linear
+
+    def gradient(self) -> tuple[Array, Array]:
+        """In W and b."""
+        weight, g = self.batch.weight, self.share * self.batch.column
+        g_W = self._to_weights(*self.fan.adjoint(g, np.zeros_like(g), -weight * self.lam))
+        if self.linear.any():
+            g_W += np.outer(self._of_linear(-weight[:, None])[:, 0], self.linear)
+        return g_W, self.p @ g.sum(axis=0) - weight.sum() * self.linear
+
+    def _to_weights(self, g_P: Array, g_Q: Array) -> Array:
+        gradient: Array = g_P @ self.p.T + np.outer(g_Q, self.q)
+        return gradient
+
+    def second_derivative(self) -> _ManyRows:
+        """These rows, which then know `product` and the diagonals."""
+        weight, share = self.batch.weight, self.share
+        apart = self.first - (share * self.first).sum(axis=1, keepdims=True)
+        curvature = (share * (self.second + self.first * apart)).sum(axis=1)
+        follows = (self.lam > 0.0) & (self.lam < 1.0) & (curvature > 0.0)
+        give = np.divide(weight, curvature, out=np.zeros_like(weight), where=follows)
+        self.at = FanCurvature(share, apart, weight, give)
+        self.bends, self.stiff = (
+            self.fan.powers(share * self.batch.column, bent=True),
+            share * (1.0 - share) * self.batch.column,
+        )
+        return self
+
+    def product(self, V: Array, v_b: Array) -> tuple[Array, Array]:
+        V_P, V_Q = V @ self.p, V @ self.q
+        g_P, g_Q, g_b = self.fan.product(V_P, V_Q, v_b @ self.p, self.at)
+        for part, (once, by_lam, by_square) in self.bends:
+            own_P, own_Q = part.weights(V_P), part.weights(V_Q)
+            g_P[part.columns] += part.to_weights(once * own_P + by_lam * own_Q[:, None])
+            g_Q[part.columns] += part.to_weights((by_lam * own_P).sum(axis=1) + by_square.sum(axis=1) * own_Q)
+        return self._to_weights(g_P, g_Q), self.p @ g_b
+
+    def _diagonal(self, powers: list[tuple[Any, Array]]) -> Array:
+        """Of sums over k of (V_Pk + lam V_Q)^2, given the sums with lam^0, lam and lam^2."""
+        total = np.zeros((self.fan.shape[0], len(self.p)))
+        for part, (once, by_lam, by_square) in powers:
+            own = once @ (self.p**2).T + 2.0 * self.q * (by_lam @ self.p.T)
+            own += np.outer(by_square.sum(axis=1), self.q**2)
+            total[part.columns] = part.to_weights(own, diagonal=True)
+        return total
+
+    @property
+    def alone(self) -> Array:
+        return self._diagonal(self.bends)
+
+    @property
+    def diagonal(self) -> Array:
+        """As that of `_SecondDerivative`; cross terms of a class with itself are left out."""
+        return self.alone + self._diagonal(self.fan.powers(self.stiff, bent=False))
+
+    @property
+    def bias_diagonal(self) -> Array:
+        own: Array = self.p**2 @ self.stiff.sum(axis=0)
+        return own
 
 
 def increasing_root(

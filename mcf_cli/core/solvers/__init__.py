@@ -20,8 +20,8 @@ from mcf_cli.core.design.objective import Minimand
 NEEDS = {
     "direct": ("the quadratic loss",),
     "cg": ("the quadratic loss",),
-    "newton": ("another loss than the quadratic one", "second derivatives"),
-    "lbfgs": ("another loss than the quadratic one",),
+    "newton": ("a loss other than the quadratic one", "second derivatives"),
+    "lbfgs": ("a loss other than the quadratic one",),
 }
 
 
@@ -35,7 +35,7 @@ def chosen_solver(method: str, loss: str, second_derivatives: bool) -> str:
     quadratic = loss == "quadratic"
     met = {
         "the quadratic loss": quadratic,
-        "another loss than the quadratic one": not quadratic,
+        "a loss other than the quadratic one": not quadratic,
         "second derivatives": second_derivatives,
     }
     fitting = [name for name, needs in NEEDS.items() if all(met[need] for need in needs)]
@@ -86,18 +86,26 @@ class Residuals:
 
     def clear(self, residual: Array) -> None:
         """Take out of a residual what lies along earlier ones."""
+        if not self.n:
+            return
         flat = residual.reshape(-1)
         flat -= (self._images[: self.n] @ flat) @ self._residuals[: self.n]
 
 
 def negligible_gain(objective: Minimand, value: float, tol: float) -> float:
-    """What a whole step may promise at the end of a fit, never below rounding."""
+    """What a whole step may promise at the end of a fit, never below rounding.
+
+    Anything, once a loss without penalty is rounding beside the 1 or log 2 that it began with: larger weights would
+    make it smaller for ever.
+    """
+    if not objective.l2 and not objective.loss.unbounded and value <= ROUNDING:
+        return np.inf
     return max(5.0 * (tol * objective.loss.scale(value)) ** 2, ROUNDING * abs(value))
 
 
 def promised(promise: float, value: float) -> str:
     """The message of a fit that has ended."""
-    return f"a step promises {promise / max(abs(value), 1e-300):.0e} of the objective"
+    return f"a further step would lower the objective by {promise / max(abs(value), 1e-300):.0e} of itself"
 
 
 Inverse = Callable[[Array], Array]  # of a matrix, or what comes near it

@@ -1,4 +1,4 @@
-"""L-BFGS, for losses and rows that only values and gradients can be had of; conjugate gradients prove its end."""
+"""L-BFGS, for losses and rows that give only values and gradients; conjugate gradients confirm that it has ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lbfgs(
 
     Its own estimate of the curvature says what a step promises. That is no proof: beside a flat valley it has not
     seen the valley. So where it promises nothing, conjugate gradients on differences of gradients have to agree. If
-    they do not, their step is taken and it goes on. Proofs take at most max_iter gradients in all.
+    they do not, L-BFGS takes their step and goes on. Proofs take at most max_iter gradients in all.
     """
     search = _Search(
         objective, np.vstack([W, b if fit_intercept else np.zeros_like(b)]), fit_intercept, moments

@@ -1,8 +1,6 @@
-"""Solvers: L-BFGS for any objective, and the closed form of the quadratic loss. `newton` has the second-order one.
+"""The closed form of the quadratic loss: least squares under corruption, for columns of any scale and any offset.
 
-The closed form of the quadratic loss: least squares under corruption, for columns of any scale and any offset.
-
-Columns are brought near zero before they are squared (`centring`), every system is solved in units that give it a
+Columns are brought near zero before they are squared (`brought_near`), every system is solved in units that give it a
 diagonal of about one (`normal_equations`), and every solution is checked against the data: it has converged when its
 gradient promises no more than a rounding of the objective.
 """
@@ -117,7 +115,7 @@ class QuadraticSystem:
             careful = _Primal(terms).careful_fit()
             fit = careful if careful.settled or careful.value.sum() < fit.value.sum() else fit
         if not fit.settled:
-            message += ", maybe short of the minimum: nearly singular; drop copies of columns or raise l2"
+            message += ", maybe short of the minimum: the system is nearly singular; drop copies of columns or raise l2"
         b = self.y_mean - terms.mean @ fit.W if self.fit_intercept else np.zeros(fit.W.shape[1])
         outcome = Outcome(fit.W, b, n_iter, fit.settled, message, float(fit.value.sum()))
         zero = self.without_weights

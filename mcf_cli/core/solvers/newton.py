@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +15,15 @@ from mcf_cli.core.kernels.threads import one_blas_thread
 from mcf_cli.core.solvers import ROUNDING, Outcome, Residuals, negligible_gain, promised
 
 _HALVINGS = 60  # of a step that leaves the domain
+_PRECISE = 0.1  # of the gradient: a residual that makes its step tell what was left on the way
 _DOUBT = 0.02, 0.3  # the error of a model of which nothing, and of which the worst, is known
 _SLOW = 20  # iterations of a step after which correlations of features are worth their price
 _FEW_FEATURES = 1500  # with more, a factor of their correlations costs more than it saves
 _ROWS_A_FEATURE = 8  # of a sample that tells correlations well enough
 _MANY_ROWS = 1000  # with fewer, a fit takes no time worth saving
+_LEFT = 0.02  # of what a step may promise at the end: what that step may leave
+_AT_MOST = 20.0  # times that: what it may leave in valleys that no iteration has met
+_AT_ONCE = 1 << 14  # numbers of a vector that pass through the cache together
 
 
 @one_blas_thread()
@@ -45,12 +49,14 @@ def newton(
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
     centre(point, objective.flat_rows)
     model = _Model(objective, point, fit_intercept).differentiated()
-    reach, doubt, R = np.inf, _DOUBT[1], None
+    reach, doubt, R, slack = np.inf, _DOUBT[1], None, 0.0
     for n_iter in range(max_iter):
         negligible = negligible_gain(objective, model.value, tol)
-        step = model.step(doubt, reach, negligible, R)
+        step = model.step(doubt, reach, negligible, R, slack)
+        slack = max(slack, step.slack)
         if R is None and step.products > _SLOW:
             R, correlation = correlation(), lambda: None
+            slack = slack if R is None else 0.0  # of another preconditioner
         share, moved = _shortened(objective, point, step, model)
         ended = step.whole and step.promise <= negligible
         if moved is None:
@@ -93,7 +99,9 @@ def correlations(X: Any, weights: Array) -> Array | None:
 
 def centre(change: Array, rows: slice) -> None:
     """Take the mean over classes off some rows of weights: there a shift of all classes changes no loss."""
-    change[rows] -= change[rows].mean(axis=1, keepdims=True)
+    among = change[rows]
+    if len(among):
+        among -= among.mean(axis=1, keepdims=True)
 
 
 class _Step(NamedTuple):
@@ -103,6 +111,7 @@ class _Step(NamedTuple):
     promise: float
     whole: bool  # neither its length nor a flat direction cut it off
     products: int
+    slack: float = 0.0  # of residuals on its way, if it is precise: what was left over their squared length
 
 
 def _shortened(objective: Objective, point: Array, step: _Step, model: _Model) -> tuple[float, _Model | None]:
@@ -169,21 +178,24 @@ class _Model:
         reach: float,
         negligible: float = 0.0,
         correlation: Array | None = None,
+        slack: float = 0.0,
         most: int = 250,
     ) -> _Step:
         """A minimiser of the model within `reach`, precise up to the `doubt` in the model.
 
         A step that promises next to nothing ends the fit. So one that seems `negligible` goes on until the residual is
-        3% of the gradient: beside a flat valley the first iterations have not seen the valley. It stops anywhere
-        where the objective is flat to rounding: a shift of all biases, say, must not become a step of 1e16.
+        3% of the gradient: beside a flat valley the first iterations have not seen the valley. It may end before where
+        earlier steps were precise, the `slack` of their residuals says that next to nothing is left, and no valley can
+        hide much more. It stops anywhere where the objective is flat to rounding: a shift of all biases, say, must not
+        become a step of 1e16.
         """
         assert self.hessian is not None
         hessian, self.hessian = self.hessian, None  # the next model needs the room
         precondition = self._preconditioner(hessian, correlation)
-        step, residual = np.zeros_like(self.gradient), -self.gradient
-        z = precondition(residual)
-        direction, rz = z.copy(), float(np.vdot(residual, z))
-        past = Residuals(residual.size, most)
+        step, residual, z = np.zeros_like(self.gradient), -self.gradient, np.empty_like(self.gradient)
+        rz = precondition(residual, z)
+        direction = z.copy()
+        past, course = Residuals(residual.size, most), []
         first, gained, size = rz, 0.0, self.length(z) ** 2  # size: the direction's squared length
         for n in range(1, most + 1):
             image = self._stacked(*hessian.product(direction[:-1], direction[-1]))
@@ -194,45 +206,80 @@ class _Model:
             if np.isfinite(reach) and (beyond := self._share_within(step, direction, reach)) < rate:
                 step += beyond * direction
                 return _Step(step, gained + beyond * rz - 0.5 * beyond**2 * bend, False, n)
-            step += rate * direction
+            course.append((gained, rz))
             past.add(residual, z, rz)
-            residual -= rate * image
+            _advance(rate, (step, direction), (residual, image))
             past.clear(residual)
             gained += (gain := 0.5 * rate * rz)
-            z = precondition(residual)
-            rz, previous = float(np.vdot(residual, z)), rz
+            rz, previous = precondition(residual, z), rz
             small = 0.03 if gained <= negligible else doubt
             if rz <= small**2 * first or (n * gain < doubt * gained and gained > negligible):
                 break
-            direction *= rz / previous
-            direction += z
-            size = self.length(direction) ** 2
+            little = gained <= negligible and slack > 0.0 and 2.0 * slack * rz <= _LEFT * negligible
+            if little and self._most(hessian, residual) <= _AT_MOST * negligible:
+                break
+            size = self._turned(direction, rz / previous, z)
+        if rz <= _PRECISE**2 * first:
+            return _Step(
+                step, gained, True, n, max((gained - before) / squared for before, squared in course)
+            )
         return _Step(step, gained, True, n)
 
-    def _preconditioner(self, hessian: Hessian, correlation: Array | None) -> Callable[[Array], Array]:
+    def _most(self, hessian: Hessian, residual: Array) -> float:
+        """What no step from here can promise more than: the model bends at least as each weight does alone."""
+        alone = np.vstack([hessian.alone(), self.diagonal[-1]])
+        return 0.5 * float((residual**2 / np.maximum(alone, 1e-300)).sum())
+
+    def _turned(self, direction: Array, turn: float, z: Array) -> float:
+        """The next direction in the place of the last, and its squared length."""
+        size = 0.0
+        for rows in _in_turn(direction):
+            own = direction[rows]
+            own *= turn
+            own += z[rows]
+            size += float(np.vdot(own, self.diagonal[rows] * own))
+        return size
+
+    def _preconditioner(self, hessian: Hessian, correlation: Array | None) -> Callable[[Array, Array], float]:
         """What stands for the inverse of the second derivative, without shifts of all classes that change nothing.
 
-        With correlations R: in weights scaled to a unit diagonal, R but for the share of the diagonal that each
-        weight has alone, which its corruption and l2 make. One factor serves all classes.
+        It fills its second argument with that of its first, and returns the product of the two. With correlations R: in
+        weights scaled to a unit diagonal, R but for the share of the diagonal that each weight has alone, which its
+        corruption and l2 make. One factor serves all classes.
         """
+        if correlation is None:
+            return self._by_diagonal
         root = np.sqrt(self.diagonal)
-        inverse: Callable[[Array], Array] = lambda scaled: scaled  # noqa: E731
-        if correlation is not None:
-            alone = self._stacked(hessian.alone(), np.zeros(root.shape[1]))
-            share = np.sqrt(np.clip(1.0 - alone / self.diagonal, 0.0, 1.0).mean(axis=1))
-            M = share[:, None] * correlation * share
-            M[np.diag_indices_from(M)] = 1.001  # a sample may show dependence that is not there
-            factor = la.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
-            inverse = lambda scaled: la.cho_solve(factor, scaled, check_finite=False)  # noqa: E731
+        alone = self._stacked(hessian.alone(), np.zeros(root.shape[1]))
+        share = np.sqrt(np.clip(1.0 - alone / self.diagonal, 0.0, 1.0).mean(axis=1))
+        M = share[:, None] * correlation * share
+        M[np.diag_indices_from(M)] = 1.001  # a sample may show dependence that is not there
+        factor = la.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
 
-        def precondition(residual: Array) -> Array:
-            z = residual.copy()
+        def precondition(residual: Array, z: Array) -> float:
+            z[:] = residual
             centre(z, self.flat_rows)
-            z = inverse(z / root) / root
+            z /= root
+            np.divide(la.cho_solve(factor, z, check_finite=False), root, out=z)
             centre(z, self.flat_rows)
-            return z
+            return float(np.vdot(residual, z))
 
         return precondition
+
+    def _by_diagonal(self, residual: Array, z: Array) -> float:
+        """The diagonal as a preconditioner."""
+        product, last = 0.0, len(residual) - 1
+        for rows in _in_turn(residual):
+            own = z[rows]
+            own[:] = residual[rows]
+            among = self.flat_rows
+            if among.start == -1 and rows.stop <= last:
+                among = slice(0, 0)  # the biases come last
+            centre(own, among)
+            own /= self.diagonal[rows]
+            centre(own, among)
+            product += float(np.vdot(residual[rows], own))
+        return product
 
     def _share_within(self, step: Array, direction: Array, reach: float) -> float:
         """How far along the direction the step stays within reach."""
@@ -240,3 +287,18 @@ class _Model:
         a, b = float(np.vdot(direction, scaled)), float(np.vdot(step, scaled))
         room = max(reach**2 - self.length(step) ** 2, 0.0)
         return (np.sqrt(b * b + a * room) - b) / a if a > 0.0 else np.inf
+
+
+def _in_turn(vector: Array) -> Iterator[slice]:
+    """Rows that pass through the cache together: several operations in turn then read memory once."""
+    height = max(1, _AT_ONCE // vector.shape[1])
+    for start in range(0, len(vector), height):
+        yield slice(start, min(start + height, len(vector)))
+
+
+def _advance(rate: float, step_along: tuple[Array, Array], residual_less: tuple[Array, Array]) -> None:
+    """step += rate direction; residual -= rate image."""
+    (step, direction), (residual, image) = step_along, residual_less
+    for rows in _in_turn(step):
+        step[rows] += rate * direction[rows]
+        residual[rows] -= rate * image[rows]

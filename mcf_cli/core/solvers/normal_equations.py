@@ -1,14 +1,12 @@
-"""Columns that lie far from zero, brought near it before anything is squared.
-
-E[x^2] - E[x]^2 keeps the spread of a column to (mean / spread)^2 roundings and no better, so that an offset of 1e8
-leaves nothing of a spread of 1. Less one of its own values the same column has all its digits.
-
-
-One least-squares system under corruption: its terms, products with it, and what the data says of a solution.
+"""One least-squares system under corruption: its terms, products with it, and how good a solution is on the data.
 
 Weights have units of their own, powers of two that give the system a diagonal of about one: what counts as zero does
 not depend on the units of a column, and no digit is lost. The objective, its l2 and the corruption's variance are
-those of the weights as they are.
+those of the weights in the units of the data.
+
+Columns that lie far from zero are brought near it before anything is squared: E[x^2] - E[x]^2 loses (mean / spread)^2
+roundings of a column's spread, so an offset of 1e8 leaves nothing of a spread of 1. After one of its own values is
+subtracted from it, the column keeps all its digits.
 """
 
 from __future__ import annotations

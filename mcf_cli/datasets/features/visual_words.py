@@ -151,7 +151,7 @@ def nearest_words(rows: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def cores() -> Iterator[Callable[..., Iterable]]:
-    """A map over one thread a core, with BLAS kept to the thread that calls it.
+    """A map over one thread per core, with BLAS kept to the thread that calls it.
 
     Matrix products release the interpreter, and products of fixed blocks on one thread each make the result
     independent of the number of cores.
@@ -175,7 +175,7 @@ def key_parts(recipe: Recipe) -> dict[str, object]:
 
 
 def column_names(words: int) -> tuple[str, ...]:
-    """One column a word and quadrant, quadrant by quadrant."""
+    """One column per word and quadrant, quadrant by quadrant."""
     return tuple(f"{quadrant}.{word}" for quadrant in QUADRANTS for word in range(words))
 
 

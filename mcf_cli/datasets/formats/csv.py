@@ -81,19 +81,19 @@ def read_csv(path: Path, wanted: Wanted, spill: bool = False) -> Examples:
         head = list(islice(lines, SAMPLE_LINES))
         sample, delimiter = _sniffed(head)
         if not sample:
-            raise McfError(f"{path} holds no examples: expected a header line, then one line an example")
+            raise McfError(f"{path} holds no rows: expected a header line, then one line for each row")
         header = _has_header(path, sample, wanted)
         layout = _layout(path, sample, header, wanted)
         rows = csv.reader(chain(head, lines), delimiter=delimiter, strict=True)
         contents = Contents(SpilledNumbers()) if spill else Contents()
         _fill(contents, path, _numbered(path, rows), layout, header, sample[header:])
     if not (contents.values or contents.index):
-        raise McfError(f"{path} holds no examples: expected a header line, then one line an example")
+        raise McfError(f"{path} holds no rows: expected a header line, then one line for each row")
     contents.labels = contents.numbers.labels(contents.labels)
     contents.numbers.check(path)
     findings = [] if header else ["no header"]
     if header and all(plain_number(name) is not None for name in sample[0]):
-        findings.append("its first line, which counts, taken as a header")
+        findings.append("first line taken as a header, though it holds numbers")
     findings += [f"separated by {DELIMITERS[delimiter]}"] if delimiter != "," else []
     findings += ["decimal commas"] if contents.numbers.comma else []
     findings += [f"empty {layout.quoted(column)} left out" for column in layout.left_out]
@@ -153,8 +153,8 @@ def _has_header(path: Path, sample: list[list[str]], wanted: Wanted) -> bool:
         malformed(
             path,
             "line 1",
-            f"{shown(text)} looks like a header and {shown(number)} like data: name every column with a word, "
-            "or say which in a config, as `options: {header: true}`",
+            f"{shown(text)} looks like a header and {shown(number)} like data: give every column a "
+            "name, or say which it is in a config: `options: {header: true}`",
         )
     return False
 
@@ -219,7 +219,7 @@ def _by_name(path: Path, names: list[str], columns: list[int], void: list[int], 
 
 
 def _unexpected(path: Path, names: Sequence[str]) -> McfError:
-    help_ = "take them out, or let `mcf predict --ignore-extra` do so"
+    help_ = "remove them, or add --ignore-extra to `mcf predict`"
     return McfError(f"{path} has columns that are not expected: {_listed(names)}: {help_}")
 
 
@@ -268,7 +268,7 @@ def _asked_column(path: Path, names: list[str] | None, columns: list[int], label
     if isinstance(label, int) and -len(columns) <= label < len(columns):
         return columns[label]
     known = f"choose the label among {shown(', '.join(names), 200)}" if names else "it has no header"
-    raise McfError(f"{path} has no column {label!r}: {known}, or say its number, from 1 to {len(columns)}")
+    raise McfError(f"{path} has no column {label!r}: {known}, or give its number, from 1 to {len(columns)}")
 
 
 # -- Reading ------------------------------------------------------------------------------------------------
@@ -300,7 +300,9 @@ def _fill(
             malformed(path, f"line {line}", f"expected {layout.width} columns, got {len(row)}")
         if strays := [k for k in layout.left_out if row[k].strip()]:
             malformed(
-                path, f"line {line}", f"{layout.quoted(strays[0])} has no name and was empty so far: name it"
+                path,
+                f"line {line}",
+                f"{layout.quoted(strays[0])} has no name and was empty so far: give it a name",
             )
         numbers = found.numbers.row([row[k] for k in layout.features])
         for k, number in zip(layout.features, numbers, strict=True):
@@ -325,8 +327,8 @@ def _refuse_text(
         malformed(path, f"line {line}, column {name}", f"expected a finite number, got {shown(cell)}")
     raise McfError(
         f"{path}: {layout.quoted(column)} holds text ({shown(cell)} in line {line}), and features are numbers.\n"
-        f"If it is the label, say --label {shown(layout.name(column))}; else take it out, or make a 0/1 column of "
-        "each of its words (pandas.get_dummies)."
+        f"If it is the label, say --label {shown(layout.name(column))}; else remove the column, or make a 0/1 column "
+        "of each of its words (pandas.get_dummies)."
     )
 
 
@@ -382,5 +384,5 @@ def _with_first(path: Path, layout: Layout, found: Contents, X: Any) -> Any:
     numbers = [found.numbers.number(cell) for cell in found.index]
     if None in numbers:
         cell = found.index[numbers.index(None)]
-        raise McfError(f"{path}: {layout.quoted(layout.index)} holds text ({shown(cell)}): take it out")
+        raise McfError(f"{path}: {layout.quoted(layout.index)} holds text ({shown(cell)}): remove the column")
     return with_first_column(np.array(numbers, dtype=float), X)

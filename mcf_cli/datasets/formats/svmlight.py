@@ -1,4 +1,4 @@
-"""The svmlight text format: `label column:value column:value ... # comment`, one example a line."""
+"""The svmlight text format: `label column:value column:value ... # comment`, one row per line."""
 
 import io
 import re
@@ -74,7 +74,7 @@ def read_pieces(path: Path, most: float = inf) -> Iterator[SparseRows]:
     if rows.labels:
         yield rows
     elif not found:
-        malformed(path, "line 1", "expected 'label column:value ...', but the file holds no examples")
+        malformed(path, "line 1", "expected 'label column:value ...', but the file holds no rows")
 
 
 class LabelNames(dict):

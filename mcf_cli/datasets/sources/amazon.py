@@ -206,7 +206,7 @@ def read_processed_acl(
 
 
 def _reviews(where: str, stream: IO[bytes]) -> Iterator[tuple[Bag, str]]:
-    """`term:count term:count ... #label#:positive`, one review a line."""
+    """`term:count term:count ... #label#:positive`, one review per line."""
     for number, line in numbered_lines(stream, where):
         bag: Bag = {}
         label = None

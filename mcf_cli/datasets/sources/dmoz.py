@@ -84,7 +84,7 @@ def topic_at(topic: str, level: int) -> str:
 
 
 def read_pages(path: Path) -> Iterator[Page]:
-    """Crawled pages, one JSON object {url, topic, text} a line."""
+    """Crawled pages, one JSON object {url, topic, text} per line."""
     with open_bytes(path) as stream:
         for number, line in numbered_lines(stream, path):
             try:

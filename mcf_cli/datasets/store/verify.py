@@ -336,7 +336,7 @@ def require(name: str, form: str | None = None) -> Here:
 
 
 def catalogue(entries: Iterable[Entry], *, again: bool = False) -> list[dict]:
-    """One record a data set; ``again`` verifies every file anew, whatever the stamps say."""
+    """One record per data set; ``again`` verifies every file anew, whatever the stamps say."""
     return [_record(entry, again) for entry in entries]
 
 

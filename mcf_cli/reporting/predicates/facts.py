@@ -198,7 +198,7 @@ class Computed(WithoutRows):
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in algebra.ALGEBRA:
-            raise ValueError(f"{name!r} is no check; there are {', '.join(algebra.ALGEBRA)}")
+            raise ValueError(f"{name!r} is not a check; the checks are {', '.join(algebra.ALGEBRA)}")
         return name
 
     def answer(self, results: Sequence[Result]) -> Finding:
