@@ -131,7 +131,7 @@ def _judge(training: Training) -> Judge:
 def _by_folds(training: Training, l2s: list[float], select: dict, draw: Draw, purpose: str) -> Validated:
     divisions = [
         division
-        for again in _repeated(select)
+        for again in _drawn(select.get("repeats", 1))
         for division in folds(
             len(training.y), select["folds"], training.groups, draw, f"{purpose} folds{again}"
         )
@@ -143,14 +143,14 @@ def _by_holdout(training: Training, l2s: list[float], select: dict, draw: Draw, 
     everyone = np.arange(len(training.y))
     divisions = [
         divide(everyone, select["fraction"], training.groups, draw, f"{purpose} hold-out{again}")
-        for again in _repeated(select)
+        for again in _drawn(select.get("repeats", 1))
     ]
     return validate(training.learner, divisions, l2s, _judge(training))
 
 
-def _repeated(select: dict) -> list[str]:
-    """What tells the random divisions of a selection apart; the first has the name that a single one has."""
-    return ["", *(f" {number}" for number in range(2, select.get("repeats", 1) + 1))]
+def _drawn(times: int) -> list[str]:
+    """What tells random draws of one kind apart; the first has the name that a single one has."""
+    return ["", *(f" {number}" for number in range(2, times + 1))]
 
 
 def _by_leaving_one_out(
@@ -264,7 +264,11 @@ def cross_validation(params: Params, dataset: Dataset) -> list[ResultRow]:
 
 
 def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
-    """One path of fits on clean rows; per deletion level the best l2 on rows deleted alike (Figure 9)."""
+    """One path of fits on clean rows; per deletion level the best l2 on rows deleted alike (Figure 9).
+
+    What is deleted is drawn once for each mask: choices go by the errors of all masks together, and every mask has
+    test errors of its own.
+    """
     draw, evaluation, l2s = draw_of(params), params["evaluation"], params["select"]["l2"]
     train, test = train_test(dataset, evaluation, draw)
     params, dataset = prepared(params, dataset, train)
@@ -273,11 +277,13 @@ def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
     descending = [l2 for l2, _ in fits]
     solutions = [reduced(params, dataset, kept, l2, solution) for l2, solution in fits]
     choices, damaged = [], met_at_test(params, dataset, kept, delete)
+    masks, y = _drawn(evaluation["masks"]), dataset.y[held]
     for level in evaluation["deletion"]:
-        X = damaged(dataset.X[held], level, draw, "deleted in validation")
-        y = dataset.y[held]
-        sums = [float(np.sum(mistakes(predictions(solution, X, y), y))) for solution in solutions]
-        choices.append(best_choice(Validated(descending, np.array([sums]), np.array([len(y)]), [])))
+        sums = np.zeros((len(masks), len(solutions)))
+        for mask, again in enumerate(masks):
+            X = damaged(dataset.X[held], level, draw, f"deleted in validation{again}")
+            sums[mask] = [np.sum(mistakes(predictions(solution, X, y), y)) for solution in solutions]
+        choices.append(best_choice(Validated(descending, sums, np.full(len(masks), len(y)), [])))
     final = dict(zip(descending, solutions, strict=True))
     if evaluation["refit"]:
         path = make_learner(params, dataset, train).path(sorted({choice.l2 for choice in choices}))
@@ -285,10 +291,11 @@ def nightmare(params: Params, dataset: Dataset) -> list[ResultRow]:
         damaged = met_at_test(params, dataset, train, delete)
     results = []
     for level, choice in zip(evaluation["deletion"], choices, strict=True):
-        X = damaged(dataset.X[test], level, draw, "deleted in test")
-        solution = final[choice.l2]
-        rows = metric_rows(choice, solution, X, dataset, test)
-        results += [{**row, "deletion": level} for row in rows]
+        for mask, again in enumerate(masks):
+            X = damaged(dataset.X[test], level, draw, f"deleted in test{again}")
+            rows = metric_rows(choice, final[choice.l2], X, dataset, test)
+            number = {"fold": mask} if len(masks) > 1 else {}
+            results += [{**row, "deletion": level, **number} for row in rows]
     return results
 
 

@@ -62,15 +62,15 @@ class PlannedData:
     reference: dict[str, Any]
     variants: list[dict[str, Any]]
     select: Select
+    first_repeat: int = 0  # a set that is here again with other options counts on where the last one ended
 
     def to_dict(self) -> dict[str, Any]:
-        parts = {"facts": asdict(self.facts), "reference": self.reference, "variants": self.variants}
-        return {**parts, "select": self.select.model_dump(mode="json")}
+        return {**vars(self), "facts": asdict(self.facts), "select": self.select.model_dump(mode="json")}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "PlannedData":
         facts, select = DataFacts(**plain["facts"]), Select.model_validate(plain["select"])
-        return cls(facts, plain["reference"], plain["variants"], select)
+        return cls(facts, plain["reference"], plain["variants"], select, plain.get("first_repeat", 0))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,10 @@ def make_plan(loaded: LoadedConfig, stand_ins: bool = True) -> Plan:
         select = _own_selection(loaded, index, about)
         if about.in_chunks:
             _check_for_chunks(loaded, about, select)
-        parts[about.sha256] = PlannedData(about, reference, _variants(loaded, dataset, notices), select)
+        again = sum(part.facts.name == about.name for part in parts.values())
+        notices += [f"{about.name} is here again with other options: these are repeats."] if again else []
+        variants = _variants(loaded, dataset, notices)
+        parts[about.sha256] = PlannedData(about, reference, variants, select, again * config.repeats)
     plan = Plan(config, list(parts.values()), notices, loaded.profile)
     _check_count(loaded, config.repeats * sum(_count_on(config, part) for part in plan.parts))
     if not plan.trials:
@@ -286,9 +289,7 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
             raise loaded.error(["grid", position, "q"] if entry.q else ["select", "q"], problem)
         if about.n_classes > 2 and getattr(config.evaluation, "tilt", False):
             raise loaded.error(["evaluation", "tilt"], f"{about.name} has more than two classes")
-        two_class = set(entry.surrogate or ()) & set(TWO_CLASS_SURROGATES) or "unlabelled" in (
-            entry.aid or ()
-        )
+        two_class = {*(entry.surrogate or ()), *(entry.aid or ())} & {*TWO_CLASS_SURROGATES, "unlabelled"}
         if about.n_classes > 2 and two_class:
             raise loaded.error(["grid", position, "surrogate"], f"{about.name} has more than two classes")
 
@@ -394,7 +395,7 @@ def _trials_on(config: Config, part: PlannedData) -> Iterator[Trial]:
         if entry.up_to is None or variant["train_size"] <= entry.up_to
         for method, chosen in methods_of(entry, part.select, about.n_classes, about.column_groups)
     ]
-    for repeat in range(config.repeats):
+    for repeat in range(part.first_repeat, part.first_repeat + config.repeats):
         for params, chosen in cases:
             yield Trial({**params, "repeat": repeat}, part.reference, about.source, chosen)
 

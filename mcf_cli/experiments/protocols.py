@@ -45,6 +45,9 @@ class Nightmare(TrainTest):
     refit: bool = Field(
         False, description="fit the chosen models again on training and validation rows together"
     )
+    masks: Annotated[Count, Field(le=100)] = Field(
+        1, description="how often the features to delete are drawn, in validation and in test"
+    )
 
 
 class LabelNoise(TrainTest):

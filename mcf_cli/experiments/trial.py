@@ -24,7 +24,7 @@ from mcf_cli.files import CHUNKS_ABOVE
 from mcf_cli.scale import largefile
 
 # Raise this when a change of code changes numbers: every stored trial is then out of date.
-METHOD_VERSION = 8
+METHOD_VERSION = 9
 Params = dict[str, Any]  # all that the numbers of a trial depend on, as plain JSON
 
 

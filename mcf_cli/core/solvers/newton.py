@@ -23,6 +23,8 @@ _ROWS_A_FEATURE = 8  # of a sample that tells correlations well enough
 _MANY_ROWS = 1000  # with fewer, a fit takes no time worth saving
 _LEFT = 0.02  # of what a step may promise at the end: what that step may leave
 _AT_MOST = 20.0  # times that: what it may leave in valleys that no iteration has met
+_ENOUGH = 0.2  # of what the slope promises a shortened step must keep: half is what a quadratic keeps
+_LOST = 1e-10  # of a weight's largest curvature: with less, rows on the wrong side would look flat
 _AT_ONCE = 1 << 14  # numbers of a vector that pass through the cache together
 
 
@@ -68,11 +70,11 @@ def newton(
             return Outcome(point[:-1], point[-1], n_iter + 1, True, message, moved.value)
         length, quality = model.length(step.change), (model.value - moved.value) / step.promise
         if share < 1.0 or quality < 0.25:
-            reach = 0.5 * length if share == 1.0 else share * length
+            reach = 0.5 * length
         elif quality > 0.75:
-            reach = max(reach, 3.0 * length)
+            reach = 3.0 * length if n_iter == 0 else max(reach, 3.0 * length)
         doubt = float(np.clip(abs(1.0 - quality), *_DOUBT))
-        model = moved.differentiated()
+        model = moved.differentiated(model.scale)
     message = "the limit of iterations was reached"
     return Outcome(point[:-1], point[-1], max_iter, False, message, model.value)
 
@@ -128,14 +130,28 @@ def _shortened(objective: Objective, point: Array, step: _Step, model: _Model) -
     for _ in range(1 if rounding else 40):
         trial = _Model(objective, point + share * change, model.fit_intercept)
         if rounding:
-            better = trial.differentiated().steepest < model.steepest
+            better = trial.differentiated(model.scale).steepest < model.steepest
         else:
-            better = trial.value <= value + 1e-4 * share * slope
+            better = trial.value <= value + _ENOUGH * share * slope
         if better:
             return share, trial
-        excess = trial.value - value - share * slope
-        share *= min(0.5, max(0.1, -0.5 * share * slope / excess)) if excess > 0.0 else 0.5
+        share = _shorter(share, trial.value - value - share * slope, -slope)
     return 0.0, None
+
+
+def _shorter(share: float, excess: float, bend: float) -> float:
+    """The next share of a step whose value at `share` is too far above its tangent.
+
+    Losses are sums of exponentials, so the curvature is taken to grow as one along the step: at t the value is
+    bend (exp(k t) - 1 - k t) / k^2 above the tangent. The excess tells k, and the minimum is at log(1 + k) / k.
+    """
+    if not 0.5 * share**2 * bend < excess < np.inf:
+        return 0.1 * share if excess == np.inf else 0.5 * share
+    low, high = 1e-3 / share, 700.0 / share
+    for _ in range(40):
+        k = np.sqrt(low * high)
+        low, high = (k, high) if (np.expm1(k * share) - k * share) * bend < excess * k * k else (low, k)
+    return float(np.clip(np.log1p(k) / k, 0.1 * share, 0.7 * share))
 
 
 class _Model:
@@ -143,23 +159,28 @@ class _Model:
 
     gradient: Array
     diagonal: Array
+    scale: Array  # the largest diagonal so far
     hessian: Hessian | None = None
 
     def __init__(self, objective: Objective, point: Array, fit_intercept: bool):
         self.fit_intercept, self.flat_rows = fit_intercept, objective.flat_rows
         self.value, self._derivatives = objective.expand(point[:-1], point[-1])
 
-    def differentiated(self) -> _Model:
-        """The same with its derivatives: a point that is not accepted does without."""
+    def differentiated(self, scale: Array | None = None) -> _Model:
+        """The same with its derivatives: a point that is not accepted does without.
+
+        ``scale`` is that of the model before: the largest curvature that each weight has had. It measures lengths,
+        because rows far on the wrong side have next to none, and a step by their curvature alone has no bound.
+        """
         if self.hessian is None:
             g_W, g_b, self.hessian = self._derivatives()
             del self._derivatives
             self.gradient = self._stacked(g_W, g_b)
             diagonal = self._stacked(*self.hessian.diagonal())
+            self.scale = diagonal if scale is None else np.maximum(diagonal, scale)
             # Row by row: columns may differ by any factor in size.
-            self.diagonal = np.maximum(
-                diagonal, np.maximum(1e-12 * diagonal.max(axis=1, keepdims=True), 1e-300)
-            )
+            floor = np.maximum(1e-12 * diagonal.max(axis=1, keepdims=True), _LOST * self.scale)
+            self.diagonal = np.maximum(diagonal, np.maximum(floor, 1e-300))
         return self
 
     def _stacked(self, of_W: Array, of_b: Array) -> Array:
@@ -170,7 +191,7 @@ class _Model:
         return float(np.sqrt(np.max(self.gradient**2 / self.diagonal, initial=0.0)))
 
     def length(self, step: Array) -> float:
-        return float(np.sqrt(np.vdot(step, self.diagonal * step)))
+        return float(np.sqrt(np.vdot(step, self.scale * step)))
 
     def step(
         self,
@@ -196,11 +217,13 @@ class _Model:
         rz = precondition(residual, z)
         direction = z.copy()
         past, course = Residuals(residual.size, most), []
-        first, gained, size = rz, 0.0, self.length(z) ** 2  # size: the direction's squared length
+        first, gained, size = rz, 0.0, float(np.vdot(z, self.diagonal * z))
         for n in range(1, most + 1):
             image = self._stacked(*hessian.product(direction[:-1], direction[-1]))
             bend = float(np.vdot(direction, image))
             if bend <= 1e-14 * size:
+                if n == 1 and (length := self.length(z)) > reach:
+                    z *= reach / length
                 return _Step(step if n > 1 else z, max(gained, rz), rz <= 0.01 * first, n)
             rate = rz / bend
             if np.isfinite(reach) and (beyond := self._share_within(step, direction, reach)) < rate:
@@ -283,7 +306,7 @@ class _Model:
 
     def _share_within(self, step: Array, direction: Array, reach: float) -> float:
         """How far along the direction the step stays within reach."""
-        scaled = self.diagonal * direction
+        scaled = self.scale * direction
         a, b = float(np.vdot(direction, scaled)), float(np.vdot(step, scaled))
         room = max(reach**2 - self.length(step) ** 2, 0.0)
         return (np.sqrt(b * b + a * room) - b) / a if a > 0.0 else np.inf
