@@ -126,3 +126,15 @@ def test_as_many_trials_are_counted_as_are_made(changes, monkeypatch):
     monkeypatch.setattr("mcf_cli.experiments.plan.MAX_TRIALS", made - 1)
     with pytest.raises(McfError, match=f"asks for {made} trials"):
         tiny_plan(**changes)
+
+
+def test_a_set_that_is_here_again_with_other_options_is_a_repeat():
+    """As a second codebook is of the same images: its rows join those of the first as another repeat."""
+    entries = [{"name": "builtin-splice", "options": {"noise": noise}} for noise in (0.1, 0.2)]
+    plan = tiny_plan(datasets=entries, repeats=2)
+    assert any("builtin-splice is here again with other options" in notice for notice in plan.notices)
+    repeats = {}
+    for trial in plan.trials:
+        repeats.setdefault(trial.params["data_sha256"], set()).add(trial.params["repeat"])
+    assert sorted(map(sorted, repeats.values())) == [[0, 1], [2, 3]]
+    assert Plan.from_json(plan.to_json()).trials == plan.trials

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mcf_cli.core.selection import WORSE_IN_A_ROW
 from mcf_cli.datasets import load
-from mcf_cli.datasets.splits import Draw, train_test
+from mcf_cli.datasets.splits import Draw, divide, train_test
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.evaluate import choose_l2, delete, draw_of, fit_chosen, nightmare, training_on
 from mcf_cli.experiments.learners import make_learner
@@ -120,3 +120,27 @@ def test_refitted_models_are_those_of_all_training_rows_at_the_chosen_l2():
         X = delete(dataset.X[test], row["deletion"], draw, "deleted in test")
         assert row["value"] == np.mean(solution.predict(X) != dataset.y[test])
     assert len(errors) == 2
+
+
+def test_every_mask_has_errors_of_its_own_and_all_choose_together():
+    evaluation = {"protocol": "nightmare", "train": 150, "test": 200, "deletion": [0.5], "masks": 3}
+    grid = [{"loss": "quadratic", "corruption": "dropout", "q": 0.3}]
+    trial = tiny_plan(evaluation=evaluation, grid=grid, select={"l2": [1e-3, 1e-1]}).trials[0]
+    dataset = load("builtin-digits")
+    draw = draw_of(trial.params)
+    train, test = train_test(dataset, trial.params["evaluation"], draw)
+    kept, held = divide(train, 0.1, dataset.groups, draw, "validation rows")
+    fits = dict(make_learner(trial.params, dataset, kept).path([1e-1, 1e-3]))
+    names = ["", " 2", " 3"]
+
+    def error(l2: float, rows: np.ndarray, purpose: str) -> float:
+        predicted = fits[l2].predict(delete(dataset.X[rows], 0.5, draw, purpose))
+        return float(np.mean(predicted != dataset.y[rows]))
+
+    pooled = {l2: np.mean([error(l2, held, f"deleted in validation{name}") for name in names]) for l2 in fits}
+    rows = [row for row in nightmare(trial.params, dataset) if row["metric"] == "test_error"]
+    best = min(fits, key=lambda l2: (pooled[l2], -l2))
+    assert {row["l2"] for row in rows} == {best}
+    expected = [(mask, error(best, test, f"deleted in test{name}")) for mask, name in enumerate(names)]
+    assert [(row["fold"], row["value"]) for row in rows] == expected
+    assert len({value for _, value in expected}) > 1  # the masks differ
