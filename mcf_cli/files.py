@@ -189,7 +189,7 @@ def disk_explained(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"cannot write to {folder}: {error.strerror or error}.\n"
-            "Make room or choose another --out. What is finished is kept: the same command resumes."
+            "Make room or choose another --out. Finished work is kept, and the same command resumes it."
         ) from error
 
 

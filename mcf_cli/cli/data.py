@@ -19,7 +19,7 @@ def data_command() -> None:
 
 
 @data_command.command("list", short_help="List the data sets, and what --dataset calls them.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything that is known, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all details as JSON.")
 def list_(as_json: bool) -> None:
     """List every name that --dataset takes: what is here, its source and size, and whether it is verified.
 
@@ -138,7 +138,7 @@ def clean(yes: bool) -> None:
 
 @data_command.command("verify")
 @click.argument("names", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print everything that was found, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
 def verify(names: tuple[str, ...], as_json: bool) -> None:
     """Read every file again and compare its checksum. Exits with 1 if a data set that you name is missing."""
     from mcf_cli.datasets.store import registry

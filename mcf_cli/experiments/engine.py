@@ -222,8 +222,8 @@ def _record_of(future: Any, spec: Spec) -> Record:
     except _SCHEDULER_LOST:
         pass  # it died between the answer and its fetching
     raise RunError(
-        "the connection to the dask scheduler was lost. Finished trials are kept: start it again, then repeat the "
-        "command."
+        "the connection to the dask scheduler was lost. Finished trials are kept: restart the scheduler, then "
+        "repeat the command."
     )
 
 

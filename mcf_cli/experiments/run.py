@@ -162,7 +162,7 @@ def folder_for(out: Path, plan: Plan, complete: bool) -> tuple[Path, str]:
     sources = {facts.get("name"): facts.get("source") for facts in known.get("data") or ()}
     stand_ins = [facts.name for facts in plan.data if facts.source != "real" and facts.name not in sources]
     if "real" in sources.values() and any(facts.source != "user" for facts in plan.data) and stand_ins:
-        why = f"{folder} holds results on real data, and {', '.join(stand_ins)} only stands in for it"
+        why = f"{folder} holds results on real data, and this run used stand-ins ({', '.join(stand_ins)})"
     elif was_complete and not complete:
         why = f"{folder} holds complete results, and these are partial"
     else:

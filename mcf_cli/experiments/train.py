@@ -389,7 +389,7 @@ def compared(predicted: np.ndarray, labels: list[str], classes: np.ndarray, data
     foreign = sorted(set(labels) - names)
     if foreign:
         return (
-            f"{data} labels its rows {', '.join(foreign[:5])}, the model knows {', '.join(sorted(names)[:5])}: "
+            f"{data} labels its rows {', '.join(foreign[:5])}, but the model knows {', '.join(sorted(names)[:5])}: "
             "not compared."
         )
     wrong = sum(str(name) != label for name, label in zip(predicted, labels, strict=True))

@@ -197,7 +197,7 @@ def _csv_pieces(path: Path, most: float) -> Iterator[Piece]:
     """Labels are numbers where all of them are."""
     (part,) = read_examples([path])
     if part.labels is None:
-        raise McfError(f"{path} holds no labels: add a column, called label for example")
+        raise McfError(f"{path} holds no labels: add a label column, for example one called label")
     _refuse_missing(part.X, path)
     try:
         y = np.array(part.labels, dtype=float)
@@ -348,7 +348,7 @@ class Chunks:
         """
         folder = Path(folder)
         if entries < 1:
-            raise ValueError(f"entries={entries}: a chunk holds at least one")
+            raise ValueError(f"entries must be at least 1; got {entries}")
         if (folder / INDEX).exists():
             raise McfError(f"{folder} holds chunks already: open them with Chunks, or name another folder")
         folder.mkdir(parents=True, exist_ok=True)

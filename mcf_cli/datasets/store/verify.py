@@ -115,7 +115,7 @@ def locked(dataset: str, say: Callable[[str], None] = lambda text: None) -> Iter
 
     Whoever holds it may remove what a killed process left behind, except downloads that can be resumed.
     """
-    waiting = f"{dataset}: another mcf process is at work on it; waiting"
+    waiting = f"{dataset}: waiting for another mcf process that is using it"
     with take_lock(partial_folder(dataset) / "lock", lambda: say(waiting)):
         for leftover in leftovers(dataset):
             if leftover.is_dir():
