@@ -16,6 +16,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
+from mcf_cli.core.kernels.threads import available_cores
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.errors import McfError, RunError
 from mcf_cli.experiments.store import Record
@@ -119,13 +120,6 @@ def make_engine(name: str | None, jobs: int, scheduler: str | None) -> Engine:
     count = jobs or available_cores()
     chosen = name or ("dask" if scheduler else "processes" if count > 1 else "serial")
     return Engine(cast(EngineName, chosen), count, scheduler)
-
-
-def available_cores() -> int:
-    """The cores that this process may use, which in a container are fewer than the machine's."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _run_processes(specs: list[Spec], jobs: int) -> Iterator[Record]:

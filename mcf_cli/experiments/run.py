@@ -24,10 +24,11 @@ import numpy as np
 import yaml
 from pydantic import ValidationError
 
+from mcf_cli.core.kernels.threads import available_cores
 from mcf_cli.datasets.userfile import file_format
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.config import Config, without_retired
-from mcf_cli.experiments.engine import Engine, available_cores
+from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Evidence, Row, build_rows, rows_csv, without_evidence
 from mcf_cli.experiments.store import Record, Store

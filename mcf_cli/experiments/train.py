@@ -44,7 +44,6 @@ from mcf_cli.scale.fits import fit_rows
 from mcf_cli.scale.largefile import is_large, read_in_chunks, sentence
 
 METRICS = "metrics.json"
-CONFIG = "config.yaml"
 
 
 def check_one_model(plan: Plan) -> None:

@@ -15,13 +15,12 @@ from mcf_cli.core.estimators import MCFClassifier
 from mcf_cli.core.problem import Solution
 from mcf_cli.datasets.dataset import RowsOnDisk
 from mcf_cli.errors import McfError
+from mcf_cli.files import ArrayFile, Ones
 from mcf_cli.scale.largefile import LabelledRows
 from mcf_cli.scale.pieces import (
-    ArrayFile,
     Chunks,
     ChunkSource,
     Columns,
-    Ones,
     Outline,
     Piece,
     checked,

@@ -20,7 +20,7 @@ from mcf_cli.datasets.formats.archives import BadFile
 from mcf_cli.datasets.store import registry
 from mcf_cli.datasets.store.entry import CHECKS, Content, Entry, File, Form
 from mcf_cli.errors import McfError
-from mcf_cli.files import take_lock, write_text
+from mcf_cli.files import disk_explained, take_lock, write_text
 
 # A canonical file is stored as it came: as it is, or compressed.
 SUFFIXES = ("", ".gz", ".xz")
@@ -72,6 +72,12 @@ def make_folder(folder: Path) -> Path:
             "Set MCF_DATA_HOME to a folder that you can write to."
         ) from error
     return folder
+
+
+def home_explained() -> contextlib.AbstractContextManager[None]:
+    """An error of the disk that holds the data, not of a source, in words for the user."""
+    advice = "Make room there, or set MCF_DATA_HOME to another folder; data already there is untouched."
+    return disk_explained(data_home(), advice, McfError)
 
 
 def partial_folder(dataset: str) -> Path:
