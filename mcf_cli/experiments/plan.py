@@ -148,9 +148,8 @@ def make_plan(loaded: LoadedConfig, stand_ins: bool = True) -> Plan:
         if about.in_chunks:
             _check_for_chunks(loaded, about, select)
         again = sum(part.facts.name == about.name for part in parts.values())
-        notices += (
-            [f"{about.name} appears again with other options; its trials count as repeats."] if again else []
-        )
+        if again:
+            notices.append(f"{about.name} appears again with other options; its trials count as repeats.")
         variants = _variants(loaded, dataset, notices)
         parts[about.sha256] = PlannedData(about, reference, variants, select, again * config.repeats)
     plan = Plan(config, list(parts.values()), notices, loaded.profile)
