@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from mcf_cli import Blankout, Poisson
 from mcf_cli.baselines import fdrop, fdrop_loops
-from mcf_cli.core.kernels import dispatch, loops
+from mcf_cli.core.kernels import dispatch, loops, row_loops
 from mcf_cli.core.problem import Problem
 
 from benchmarks.estimators import Data, measurements, pixels, symbols, topics
@@ -70,6 +70,10 @@ def cases(X: Any, y: np.ndarray) -> Iterator[tuple[str, Case]]:
     for form, options in forms.items():
         yield f"gradient, blankout{form}", gradient(X, y, Blankout(q=0.5), **options)
         yield f"Newton product, blankout{form}", product(X, y, Blankout(q=0.5), **options)
+        if K <= 3 and sp.issparse(X):  # Amazon and splice
+            bound = {"surrogate": "variational", **options}
+            yield f"gradient, variational bound{form}", gradient(X, y, Blankout(q=0.5), **bound)
+            yield f"Newton product, variational bound{form}", product(X, y, Blankout(q=0.5), **bound)
     yield "gradient, exponential loss", gradient(X, y, Blankout(q=0.5), loss="exponential")
     if sp.issparse(X):
         for form, options in forms.items():
@@ -106,7 +110,7 @@ def all_loops() -> list[set[str]]:
     """Names of the loops; those of one step stand together."""
     names = {
         name
-        for module in (loops, fdrop_loops)
+        for module in (loops, row_loops, fdrop_loops)
         for name, value in vars(module).items()
         if isinstance(value, dispatch.Loop)
     }

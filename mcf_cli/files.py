@@ -4,7 +4,7 @@
 `read_arrays` reads .npz files of unknown origin: numbers and text only, and no more of them than the file has bytes.
 numpy's own reader evaluates the header of an array and, if told to, unpickles it. Here a header is matched
 against the one form in which numpy writes it, and what it claims is compared with the bytes before any memory
-is taken.
+is taken. `ArrayFile` keeps arrays at the end of an open file, and maps them when they are asked for.
 """
 
 import contextlib
@@ -16,13 +16,14 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import numpy as np
 
-from mcf_cli.errors import McfError, RunError
+from mcf_cli.errors import McfError, RunError, shown_bytes
 
 CHUNKS_ABOVE = "MCF_CHUNKS_ABOVE"
 
@@ -84,15 +85,6 @@ def chunks_above() -> int:
     if unit == "%":
         return int(number / 100 * memory())
     return int(number * UNITS[unit if unit.endswith("B") or not unit else f"{unit}B"])
-
-
-def shown_bytes(size: float) -> str:
-    """``1.2 GB``, as one would say it."""
-    units = iter(("bytes", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while size >= 1000 and unit != "TB":
-        size, unit = size / 1000, next(units)
-    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
 
 
 @contextlib.contextmanager
@@ -181,16 +173,16 @@ def _alive(process: int) -> bool:
     return True
 
 
+_OTHER_OUT = "Make room or choose another --out. Finished work is kept, and the same command resumes it."
+
+
 @contextlib.contextmanager
-def disk_explained(folder: Path) -> Iterator[None]:
-    """A full, read-only or missing disk in words for the user."""
+def disk_explained(folder: Path, advice: str = _OTHER_OUT, kind: type[McfError] = RunError) -> Iterator[None]:
+    """A full, read-only or missing disk in words for the user, with what to do about it."""
     try:
         yield
     except OSError as error:
-        raise RunError(
-            f"cannot write to {folder}: {error.strerror or error}.\n"
-            "Make room or choose another --out. What is finished is kept: the same command resumes."
-        ) from error
+        raise kind(f"cannot write to {folder}: {error.strerror or error}.\n{advice}") from error
 
 
 MAX_DEFLATE_RATIO = 1100  # deflate cannot pack more; a member that claims to is a lie
@@ -307,3 +299,62 @@ def _fill(memory: memoryview, stream: IO[bytes], name: str) -> None:
         filled += len(piece)
     if filled < len(memory):
         raise ValueError(f"array {name!r} is cut short")
+
+
+_ALIGNED = 64  # bytes
+
+
+class Ones:
+    """One array of ones for all that need some: a coded design is nothing but ones at places."""
+
+    def __init__(self) -> None:
+        self._held = np.ones(0)
+
+    def of(self, size: int) -> np.ndarray:
+        if size > len(self._held):
+            self._held = np.ones(2 * size)
+        return self._held[:size]
+
+
+@dataclass(frozen=True)
+class _Place:
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+
+class ArrayFile:
+    """A list of arrays at the end of a file; `arrays` maps them afresh, and memory is free again when they are gone."""
+
+    def __init__(self, file: IO[bytes], arrays: list[np.ndarray], ones: Ones):
+        self.file, self.ones = file, ones
+        self.start = file.seek(0, os.SEEK_END)
+        self.places: list[_Place | int] = []  # the size alone for an array of ones
+        for array in arrays:
+            if array.dtype == np.float64 and array.ndim == 1 and (array == 1.0).all():
+                self.places.append(array.size)
+                continue
+            order: Literal["C", "F"] = (
+                "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else "C"
+            )
+            file.write(bytes((self.start - file.tell()) % _ALIGNED))
+            self.places.append(_Place(file.tell() - self.start, array.dtype, array.shape, order))
+            file.write(array.tobytes(order))
+        file.flush()
+        self.size = file.tell() - self.start
+
+    def arrays(self) -> list[np.ndarray]:
+        """The arrays. What is written to them stays out of the file; arrays of ones are shared: leave them alone."""
+        mapped = (
+            np.memmap(self.file, np.uint8, "c", self.start, (self.size,))
+            if self.size
+            else np.empty(0, np.uint8)
+        )
+        return [
+            self.ones.of(place) if isinstance(place, int) else _view(mapped, place) for place in self.places
+        ]
+
+
+def _view(mapped: np.ndarray, place: _Place) -> np.ndarray:
+    return np.ndarray(place.shape, place.dtype, mapped, place.offset, order=place.order)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from mcf_cli.errors import shown_bytes
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -145,7 +147,7 @@ class ByteLines(Silent):
 
     @contextlib.contextmanager
     def bar(self, label: str, total: int | None, done: int = 0) -> Iterator[Advance]:
-        self.say(f"  {label}: {_megabytes(total) if total else 'unknown size'}" + _resumed(done))
+        self.say(f"  {label}: {shown_bytes(total) if total else 'unknown size'}" + _resumed(done))
         quarter = 4 * done // total if total else 0
 
         def advance(count: int) -> None:
@@ -221,12 +223,8 @@ def counter() -> Callable[[str, int, int], None]:
     return report
 
 
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
-
-
 def _resumed(done: int) -> str:
-    return f", resumed at {_megabytes(done)}" if done else ""
+    return f", resumed at {shown_bytes(done)}" if done else ""
 
 
 WIDE = 110  # columns of a terminal from which the best result so far has room beside the bar

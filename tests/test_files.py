@@ -1,5 +1,6 @@
 """How much memory there is, from what size on files go through chunks, and arrays that do not fit."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -7,8 +8,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from mcf_cli.errors import McfError
-from mcf_cli.files import CHUNKS_ABOVE, cgroup_limits, chunks_above, memory, read_arrays, shown_bytes
+from mcf_cli.datasets.store import verify
+from mcf_cli.errors import McfError, RunError, shown_bytes
+from mcf_cli.files import CHUNKS_ABOVE, cgroup_limits, chunks_above, disk_explained, memory, read_arrays
 
 
 def test_the_tightest_control_group_counts(tmp_path):
@@ -79,3 +81,16 @@ def test_an_npz_file_that_unpacks_to_more_than_memory_is_refused_by_its_size(tmp
     assert "ValueError: its arrays take 900 MB, and there is 800 MB of memory" in run.stderr
     np.savez(tmp_path / "small.npz", X=np.ones(3))
     assert read_arrays(tmp_path / "small.npz")["X"].sum() == 3
+
+
+def test_a_full_disk_is_explained_with_what_to_do(tmp_path, monkeypatch):
+    """A run can go on with another --out; data has its own folder, and nothing of a run is at stake."""
+    monkeypatch.setenv("MCF_DATA_HOME", str(tmp_path / "home"))
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(RunError) as of_a_run, disk_explained(tmp_path):
+        raise full
+    assert "No space left on device.\nMake room or choose another --out" in str(of_a_run.value)
+    with pytest.raises(McfError) as of_data, verify.home_explained():
+        raise full
+    assert "home: No space left on device.\nMake room there, or set MCF_DATA_HOME" in str(of_data.value)
+    assert (of_a_run.value.exit_code, of_data.value.exit_code) == (1, 2)

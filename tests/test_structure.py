@@ -84,3 +84,9 @@ def test_core_touches_no_file_but_the_model_file(path):
     calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     called = {getattr(function, "attr", getattr(function, "id", "")) for function in calls}
     assert not called & WRITING
+
+
+def test_cores_are_counted_in_one_place():
+    """A container's limit would else be forgotten where a copy does not know of it."""
+    counting = [path for path in MODULES if "sched_getaffinity" in path.read_text()]
+    assert [str(path.relative_to(ROOT)) for path in counting] == ["core/kernels/threads.py"]

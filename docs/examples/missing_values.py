@@ -5,7 +5,7 @@ Missing values, marked or not
 MCF trains for damage that nobody marks. If your rows say what is missing, you know more, and
 ``missing="conditional"`` uses it: it fills in what the observed features tell about the missing ones. Pixels
 tell much about their neighbours, so it beats dropout training clearly; here even the column's mean does.
-Without marks neither can start.
+Without marks neither works.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Your own CSV file
 =================
 
-The command line needs a file and nothing else. Here the file is scikit-learn's wines; replace it by yours.
+The command line needs a file and nothing else. Here the file is scikit-learn's wines; replace it with yours.
 ``mcf nightmare`` asks the question of this library: how wrong are the models when features are deleted at
 test time?
 """

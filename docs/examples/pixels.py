@@ -3,7 +3,7 @@ Pixels that go missing
 ======================
 
 A reader of handwritten digits meets images that have lost pixels, and nothing marks which.
-``Dropout(q=0.5)`` trains on the expected loss over all such images. It pays a few points on whole images and
+``Dropout(q=0.5)`` trains on the expected loss over all such images. It loses a few points on whole images and
 wins many when pixels are gone. A stronger l2 penalty helps a plain model too, but less.
 """
 

@@ -146,7 +146,7 @@ class Fdrop:
         self.y = np.asarray(y, dtype=np.int64)
         self.n_classes = n_classes or int(self.y.max()) + 1
         if len(self.y) != self.X.shape[0] or not ((self.y >= 0) & (self.y < self.n_classes)).all():
-            raise ValueError(f"y has to hold a code from 0 to {self.n_classes - 1} for each row of X")
+            raise ValueError(f"y must hold a code from 0 to {self.n_classes - 1} for each row of X")
         self.seed = seed
 
     def solve(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mcf_cli.errors import McfError
+from mcf_cli.errors import McfError, shown_bytes
 
 
 @click.group("data")
@@ -19,7 +19,7 @@ def data_command() -> None:
 
 
 @data_command.command("list", short_help="List the data sets, and what --dataset calls them.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything that is known, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all details as JSON.")
 def list_(as_json: bool) -> None:
     """List every name that --dataset takes: what is here, its source and size, and whether it is verified.
 
@@ -95,7 +95,9 @@ def get_command(
         except McfError as error:
             failures.append(str(error))
         else:
-            click.echo(f"{entry.name}: {here.form.name}, {_size(here.size)}, verified; from {here.source}")
+            click.echo(
+                f"{entry.name}: {here.form.name}, {shown_bytes(here.size)}, verified; from {here.source}"
+            )
     if failures:
         raise McfError("\n".join(failures))
 
@@ -125,8 +127,8 @@ def clean(yes: bool) -> None:
         click.echo(f"{data_home() / 'derived'} holds nothing to delete.")
         return
     for path, size in results:
-        click.echo(f"{path.name}: {_size(size)}")
-    total = _size(sum(size for _, size in results))
+        click.echo(f"{path.name}: {shown_bytes(size)}")
+    total = shown_bytes(sum(size for _, size in results))
     if not yes:
         click.confirm(f"Delete {total} in {data_home() / 'derived'}?", abort=True)
     try:
@@ -138,7 +140,7 @@ def clean(yes: bool) -> None:
 
 @data_command.command("verify")
 @click.argument("names", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print everything that was found, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
 def verify(names: tuple[str, ...], as_json: bool) -> None:
     """Read every file again and compare its checksum. Exits with 1 if a data set that you name is missing."""
     from mcf_cli.datasets.store import registry
@@ -202,14 +204,10 @@ def info(
 def _form_line(form: dict) -> str:
     if form["state"] == "here":
         checked = "structure verified" if form["verified"] == "structure" else "verified"
-        return f"[x] {form['form']}: {_size(form['size'])}, {checked}; from {form['source']}"
+        return f"[x] {form['form']}: {shown_bytes(form['size'])}, {checked}; from {form['source']}"
     if form["state"] == "damaged":
         return f"[!] {form['form']}: DAMAGED, {form['problem']}"
     return f"[ ] {form['form']}: {form['about']}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
 @click.group("config")

@@ -227,7 +227,7 @@ def learning_curve_command(
 def explicit_command(
     options: RunOptions, copies: object, losses: tuple[str, ...], corruptions: tuple[str, ...]
 ) -> None:
-    """Compare a plain model trained on M corrupted copies with MCF, which is M = infinity.
+    """Compare a plain model trained on M corrupted copies with MCF, the limit of infinitely many copies.
 
     Without --config it runs on built-in reviews with the quadratic loss.
     """
@@ -253,7 +253,7 @@ def bounds_command(options: RunOptions, q: object, lambdas: object) -> None:
 @method_filters
 @run_options
 def table_command(options: RunOptions, losses: tuple[str, ...], corruptions: tuple[str, ...]) -> None:
-    """Make a table of test errors, losses by corruptions, with l2 and q chosen on validation rows.
+    """Tabulate test errors by loss and corruption; validation rows choose l2 and q.
 
     Without --config it runs on built-in textures.
     """
@@ -292,12 +292,12 @@ def compare_command(
     q: object,
     l2: object,
 ) -> None:
-    """Compare the plain model with every corruption on DATA: errors with 95% intervals, a verdict, what to train.
+    """Compare the plain model with every corruption on DATA, and print errors with 95% intervals and a verdict.
 
     DATA is your own .svmlight, .csv, .tsv or .npz file, or the name of a data set; without it the command runs on
     built-in reviews. Validation rows choose q, l2 and the method. Test rows decide whether that method is better
-    than the plain model: their errors are compared row by row. The folder is named by data and loss; a comparison with
-    other settings gets a folder of its own. --column-groups adds the corruptions that lose columns together.
+    than the plain model: their errors are compared row by row. The folder is named after data and loss; a comparison
+    with other settings gets its own folder. --column-groups adds the corruptions that lose columns together.
     """
     if data is not None and options.dataset:
         raise McfError(f"{data} and --dataset {options.dataset[0]}: name the data once.")

@@ -112,13 +112,13 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "explicit": (
         "mcf_cli.cli.experiments",
         "explicit_command",
-        "Compare training on corrupted copies with MCF, their limit.",
+        "Compare training on corrupted copies with MCF.",
     ),
     "bounds": ("mcf_cli.cli.experiments", "bounds_command", "Compute bounds on the expected logistic loss."),
     "table": (
         "mcf_cli.cli.experiments",
         "table_command",
-        "Make a table of test errors, losses by corruptions.",
+        "Tabulate test errors by loss and corruption.",
     ),
     "reproduce": ("mcf_cli.cli.paper", "reproduce_command", "Re-run any or all items of the paper."),
     "status": ("mcf_cli.cli.paper", "status_command", "Show what is done, failed and missing."),

@@ -31,7 +31,7 @@ from mcf_cli.reporting.advice import beside_plain, beside_words
     epilog="Example: mcf train --dataset reviews.csv --corruption dropout --q 0.3,0.5,0.7",
 )
 @click.option(
-    "--loss", help="quadratic, exponential or logistic.  [default: logistic; for a regression quadratic]"
+    "--loss", help="quadratic, exponential or logistic.  [default: logistic, or quadratic for a regression]"
 )
 @click.option(
     "--corruption",

@@ -142,8 +142,8 @@ _OPTIONS = [
     click.option(
         "--column-groups",
         metavar="GROUPS",
-        help="Columns that are lost together, for group_dropout and group_blankout: 10 (each ten in a row), or "
-        "names, numbers and ranges, as in 'a1:a10; b*'.",
+        help="Columns that are lost together, for group_dropout and group_blankout: 10 (every ten consecutive "
+        "columns), or names, numbers and ranges, as in 'a1:a10; b*'.",
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of splits, folds and deletions."),
     click.option(

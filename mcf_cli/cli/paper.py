@@ -169,7 +169,7 @@ def _conclude(outcomes: list[RunOutcome], options: RunOptions, skipped: list[str
 def status_command(out: Path | None, as_json: bool) -> None:
     """Show what is done, failed and missing in the latest run of every item. Exits with 1 unless all is done.
 
-    Items without a store, such as committed results, are listed by what their files say.
+    For items without a store, such as committed results, their files say how far they are.
     """
     found = states_below(out)
     if as_json:

@@ -68,7 +68,7 @@ def transition_matrix(label_noise: Any, n_classes: int) -> Array:
     if n_classes == 2 and wrong.sum() >= 1.0:
         raise ValueError(
             f"label_noise: the flip rates {wrong[1]:g} and {wrong[0]:g} sum to 1 or more, so the labels "
-            "say nothing about the classes, or the opposite; give rates with a sum below 1"
+            "say nothing about the classes, or the reverse of the truth; give rates with a sum below 1"
         )
     if np.linalg.cond(T) > _SINGULAR:
         raise ValueError(
@@ -94,7 +94,7 @@ def check_regularised(l2: float) -> None:
 def corrected_noise(loss: str, label_noise: Any, n_classes: int) -> Array:
     """`transition_matrix` for a loss that can be corrected, which is the logistic one."""
     if loss != "logistic":
-        raise ValueError(f"label_noise corrects the logistic loss; loss={loss!r} has no such form")
+        raise ValueError(f"label_noise works with loss='logistic' only, not with loss={loss!r}")
     return transition_matrix(label_noise, n_classes)
 
 

@@ -138,7 +138,5 @@ def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
         raise ValueError(f"class_weight={class_weight!r} is not known; give a dict, 'balanced' or None")
     weights = compute_class_weight(class_weight, classes=classes, y=classes)
     if not (np.isfinite(weights) & (weights > 0.0)).all():
-        raise ValueError(
-            "class_weight must hold numbers above 0; leave out the rows of a class that is not wanted"
-        )
+        raise ValueError("class_weight must hold numbers above 0; to exclude a class, remove its rows")
     return np.asarray(weights, dtype=float)

@@ -211,7 +211,7 @@ class Problem:
         W, b = outcome.W, outcome.b
         bounded = bool(objective.l2) or not objective.value(2.0 * W, 2.0 * b) < outcome.value
         if not bounded:
-            beside += "; larger weights are always better, so that there is no minimum: use l2 > 0"
+            beside += "; larger weights are always better, so there is no minimum: use l2 > 0"
         if self.n_classes > 2:  # a shift of all biases changes nothing
             b = b - b.mean()
         how = outcome.value, outcome.n_iter, outcome.converged, outcome.message + beside

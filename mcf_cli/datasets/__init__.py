@@ -50,10 +50,24 @@ def available(name: str) -> bool:
 
 
 def load(name: str, *, read: Any = None, **options: Any) -> Dataset:
-    """The data set of that name, or of a user's file (a path ending in .svmlight, .csv, .tsv or .npz).
+    """Load a data set by name, or a file of your own.
 
-    Every real data set takes `form`; by default the best form that is here is taken. `read` takes the place of
-    `userfile.read_examples`.
+    Parameters
+    ----------
+    name : one of `mcf_cli.datasets.names()`, or the path of a .svmlight, .csv, .tsv or .npz file
+    read : a function that reads the file in place of `userfile.read_examples`
+    options : of the data set's loader. Every real data set takes `form`; the best form on this machine is the default
+
+    Returns
+    -------
+    a `Dataset`: X and y, the names of classes and columns, its splits, and where it comes from
+
+    Examples
+    --------
+    >>> from mcf_cli.datasets import load
+    >>> digits = load("builtin-digits")
+    >>> digits.X.shape, digits.class_names[:3]
+    ((1797, 64), ('0', '1', '2'))
     """
     if name in REAL:
         return _load_real(name, **options)

@@ -186,7 +186,7 @@ def _targets(labels: list[str], path: Path) -> np.ndarray:
     numbers = [plain_number(label) for label in labels]
     if None in numbers:
         text = labels[numbers.index(None)]
-        raise McfError(f"{path}: a regression needs numbers to predict, and one label is {shown(text)}")
+        raise McfError(f"{path}: a regression predicts numbers, but one label is {shown(text)}")
     return np.array(numbers, dtype=float)
 
 
@@ -211,7 +211,8 @@ def _check_classes(labels: list[str], part: Examples, path: Path) -> None:
     if numeric:
         choose = f"say --task regression to predict the number{', or ' + choose if choose else ''}"
     raise McfError(
-        f"{said}: too many to be classes.\nIf they are, say --task classification; else {choose or 'check the labels'}."
+        f"{said}: too many to be classes.\nIf they are classes, add --task classification; "
+        f"otherwise {choose or 'check the labels'}."
     )
 
 

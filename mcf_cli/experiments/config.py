@@ -176,7 +176,7 @@ class GridEntry(Levels):
             raise impossible(f"fdrop is defined for the hinge loss, not for {loss}", "corruption")
         if loss == "hinge" and corruption not in ("none", "fdrop"):
             raise impossible(
-                f"the hinge loss has no marginalised form, so not with {corruption}", "corruption"
+                f"the hinge loss has no marginalised form and cannot go with {corruption}", "corruption"
             )
         if self.surrogate is not None and loss != "logistic":
             raise impossible(f"`surrogate` belongs to the logistic loss; {loss} needs none", "surrogate")
@@ -394,7 +394,7 @@ class Config(Strict):
         """Refuse an aid that the protocol does not have or the method cannot use."""
         protocol = self.evaluation.protocol
         if "boosting" in entry.loss and protocol != "nightmare":
-            raise impossible("boosting is for the nightmare protocol, as a rival", "grid", index, "loss")
+            raise impossible("boosting is a rival in the nightmare protocol only", "grid", index, "loss")
         for aid in entry.aid or ():
             if aid == "none":
                 continue
@@ -422,7 +422,7 @@ class Config(Strict):
         if "l1" in entry.penalty:
             raise impossible("regression has the l2 penalty only", "grid", index, "penalty")
         if self.evaluation.protocol != "split":
-            message = "`mcf train` alone fits regressions, and it uses the split protocol"
+            message = "only `mcf train` fits regressions, with the split protocol"
             raise impossible(message, "evaluation", "protocol")
 
     def _check_levels(self, index: int, entry: GridEntry, select: Select) -> None:

@@ -16,6 +16,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
+from mcf_cli.core.kernels.threads import available_cores
 from mcf_cli.datasets.dataset import Dataset
 from mcf_cli.errors import McfError, RunError
 from mcf_cli.experiments.store import Record
@@ -121,13 +122,6 @@ def make_engine(name: str | None, jobs: int, scheduler: str | None) -> Engine:
     return Engine(cast(EngineName, chosen), count, scheduler)
 
 
-def available_cores() -> int:
-    """The cores that this process may use, which in a container are fewer than the machine's."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _run_processes(specs: list[Spec], jobs: int) -> Iterator[Record]:
     """A pool of processes. A death takes the pool along: what it had in hand is then run one at a time."""
     waiting = {spec["key"]: spec for spec in specs}
@@ -222,8 +216,8 @@ def _record_of(future: Any, spec: Spec) -> Record:
     except _SCHEDULER_LOST:
         pass  # it died between the answer and its fetching
     raise RunError(
-        "the connection to the dask scheduler was lost. Finished trials are kept: start it again, then repeat the "
-        "command."
+        "the connection to the dask scheduler was lost. Finished trials are kept: restart the scheduler, then "
+        "repeat the command."
     )
 
 

@@ -125,7 +125,7 @@ select:                        # chosen on validation rows
   by: cv                       # cv, holdout, or loo (quadratic loss only)
   folds: 5
 
-# prepare: {scale: standard}   # or max: columns brought to one size, learnt from training rows
+# prepare: {scale: standard}   # or max: scale the columns; the scale comes from training rows
 evaluation: {protocol: split}  # split, cv, learning-curve, nightmare, explicit, label-noise, anytime, bounds, cost, loo
 repeats: 1
 
@@ -250,7 +250,7 @@ def _check_use_of_q(grid: Sequence[GridEntry]) -> None:
     names = list(dict.fromkeys(name for entry in grid for name in entry.corruption))
     if not any(map(_takes_q, names)):
         takers = ", ".join(filter(_takes_q, LEVEL_OF))
-        raise McfError(f"--q has no meaning for {', '.join(names)}: it is the level of {takers}.")
+        raise McfError(f"--q has no meaning for {', '.join(names)}: it sets the level of {takers}.")
 
 
 def _takes_q(corruption: str) -> bool:
@@ -283,7 +283,7 @@ def check_groups_used(loaded: LoadedConfig, given: Mapping[str, Any]) -> None:
     names = {name for entry in loaded.config.grid for name in entry.corruption}
     if given.get("column_groups") is not None and not names & set(GROUPED):
         item = loaded.config.item
-        raise McfError(f"--column-groups: it is for {' and '.join(GROUPED)}, and {item} runs none of them.")
+        raise McfError(f"--column-groups is for {' and '.join(GROUPED)}, and {item} runs neither.")
 
 
 COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q"}

@@ -375,7 +375,7 @@ def notices_about(dataset: Dataset, scale: str | None, corrupted: bool, observed
             said.append(
                 f"warning: the columns of {dataset.name} differ in size by a factor of "
                 f"{sizes.max() / sizes.min():,.0f}, and the penalty and the corruption treat all of them the same. "
-                "Try --scale standard (or max); --scale none keeps them without this warning."
+                "Try --scale standard (or max); --scale none silences this warning."
             )
     return said
 

@@ -256,10 +256,10 @@ def _describe_files(tree: PlacedDict, options: Mapping[str, Any]) -> None:
         entries.put(entry, Place(flags))
     if not files:
         raise McfError(
-            f"{flags}: only for a file of your own: name it with --dataset FILE ({PACKED_SUFFIXES})."
+            f"{flags} can only go with a file of your own: give it with --dataset FILE ({PACKED_SUFFIXES})."
         )
     if files > 1 and "test" in options:
-        raise McfError(f"--test {options['test']}: it goes with one --dataset FILE, and there are {files}.")
+        raise McfError(f"--test {options['test']} needs exactly one --dataset FILE; there are {files}.")
     tree.put("datasets", entries, tree.places["datasets"])
 
 
@@ -271,7 +271,7 @@ def _describe_groups(tree: PlacedDict, groups: str) -> None:
         described.put("column_groups", groups, place)
         entries.put(merged(entry, described) if isinstance(entry, PlacedDict) else described, place)
     if not entries:
-        raise McfError("--column-groups: there is no data whose columns it could group.")
+        raise McfError("--column-groups needs a data set whose columns it can group.")
     tree.put("datasets", entries, tree.places["datasets"])
 
 

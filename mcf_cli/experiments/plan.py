@@ -132,7 +132,7 @@ def make_plan(loaded: LoadedConfig, stand_ins: bool = True) -> Plan:
         about = facts_of(dataset, groups)
         if about.sha256 in parts:
             if parts[about.sha256].facts.column_groups != groups:
-                message = f"{about.name} is here twice with other groups: give each an item of its own"
+                message = f"{about.name} appears twice with different groups: put each in its own item"
                 raise loaded.error(["datasets", index, "column_groups"], message)
             continue
         _check_groups(loaded, index, about, dataset)
@@ -148,7 +148,8 @@ def make_plan(loaded: LoadedConfig, stand_ins: bool = True) -> Plan:
         if about.in_chunks:
             _check_for_chunks(loaded, about, select)
         again = sum(part.facts.name == about.name for part in parts.values())
-        notices += [f"{about.name} is here again with other options: these are repeats."] if again else []
+        if again:
+            notices.append(f"{about.name} appears again with other options; its trials count as repeats.")
         variants = _variants(loaded, dataset, notices)
         parts[about.sha256] = PlannedData(about, reference, variants, select, again * config.repeats)
     plan = Plan(config, list(parts.values()), notices, loaded.profile)
@@ -264,7 +265,7 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
     config = loaded.config
     if about.n_classes < 2 and config.task != "regression":
         raise loaded.error(
-            ["datasets", index], f"{about.name} has only one class: there is nothing to tell apart"
+            ["datasets", index], f"{about.name} has only one class: there is nothing to classify"
         )
     split = getattr(config.evaluation, "split", None)
     if split not in (None, RANDOM, *about.splits):
@@ -345,14 +346,14 @@ def _unobservable(entry: GridEntry, about: DataFacts) -> str | None:
     for corruption in entry.corruption:
         if LEVEL_OF.get(corruption) == "q" and corruption not in DELETING:
             return f"`observed` is for {' and '.join(DELETING)}, not for {corruption}"
-    return (
-        None if about.missing else f"no value of {about.name} is missing, so no rate is observed: use numbers"
-    )
+    if about.missing:
+        return None
+    return f"{about.name} has no missing values, so `observed` has nothing to count: give numbers"
 
 
 def _mismatch(corruption: str, about: DataFacts, scale: str = "none") -> str | None:
     if scale == "standard" and corruption in NOT_CENTRED:
-        return f"it needs {NOT_CENTRED[corruption]}, which standard scaling removes: use scale max or none"
+        return f"it needs {NOT_CENTRED[corruption]}, which standard scaling destroys: use scale max or none"
     if corruption in ("poisson", "thinning") and about.smallest < 0:
         return f"{corruption.capitalize()} corruption needs values of 0 or more, and the smallest is {about.smallest:g}"
     if corruption == "bitswap" and not about.binary:
@@ -360,7 +361,7 @@ def _mismatch(corruption: str, about: DataFacts, scale: str = "none") -> str | N
     if corruption == "multinomial" and about.blocks is None:
         return "multinomial corruption needs one-hot blocks, and this set has none"
     if corruption in GROUPED and about.column_groups is None:
-        return "it needs to know which columns are lost together: say --column-groups"
+        return "it needs to know which columns are lost together: give --column-groups"
     return None
 
 

@@ -57,13 +57,15 @@ class LabelNoise(TrainTest):
     flips: Probabilities = Field([0.0, 0.1, 0.2, 0.3, 0.4], description="shares of wrong training labels")
     tilt: Annotated[Number, Field(ge=0, le=1)] = Field(
         0.0,
-        description="of two classes: rates are flips (1 + tilt) for the first, flips (1 - tilt) for the other",
+        description="for two classes: the rates are flips (1 + tilt) for the first, flips (1 - tilt) for the other",
     )
 
     @model_validator(mode="after")
     def _informative(self) -> "LabelNoise":
         if max(self.flips) >= 0.5 or max(self.flips) * (1 + self.tilt) >= 1:
-            raise impossible("half of the labels or more wrong: they would tell nothing", "flips")
+            raise impossible(
+                "with half of the labels wrong or more, labels say nothing about the classes", "flips"
+            )
         return self
 
 
@@ -71,7 +73,9 @@ class Anytime(TrainTest):
     """Predictions that read some of the features only, by size of weight and in random order; others count as 0."""
 
     protocol: Literal["anytime"]  # type: ignore[assignment]  # a split of another protocol
-    features: Sizes = Field([10, 30, 100, 300, 1000], description="how many are read; all of them, last")
+    features: Sizes = Field(
+        [10, 30, 100, 300, 1000], description="how many features are read; a last step reads all"
+    )
 
 
 class ExplicitCopies(TrainTest):

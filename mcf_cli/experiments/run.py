@@ -24,10 +24,11 @@ import numpy as np
 import yaml
 from pydantic import ValidationError
 
+from mcf_cli.core.kernels.threads import available_cores
 from mcf_cli.datasets.userfile import file_format
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.config import Config, without_retired
-from mcf_cli.experiments.engine import Engine, available_cores
+from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Evidence, Row, build_rows, rows_csv, without_evidence
 from mcf_cli.experiments.store import Record, Store
@@ -162,7 +163,7 @@ def folder_for(out: Path, plan: Plan, complete: bool) -> tuple[Path, str]:
     sources = {facts.get("name"): facts.get("source") for facts in known.get("data") or ()}
     stand_ins = [facts.name for facts in plan.data if facts.source != "real" and facts.name not in sources]
     if "real" in sources.values() and any(facts.source != "user" for facts in plan.data) and stand_ins:
-        why = f"{folder} holds results on real data, and {', '.join(stand_ins)} only stands in for it"
+        why = f"{folder} holds results on real data, and this run used stand-ins ({', '.join(stand_ins)})"
     elif was_complete and not complete:
         why = f"{folder} holds complete results, and these are partial"
     else:

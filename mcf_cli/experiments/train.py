@@ -44,7 +44,6 @@ from mcf_cli.scale.fits import fit_rows
 from mcf_cli.scale.largefile import is_large, read_in_chunks, sentence
 
 METRICS = "metrics.json"
-CONFIG = "config.yaml"
 
 
 def check_one_model(plan: Plan) -> None:
@@ -389,7 +388,7 @@ def compared(predicted: np.ndarray, labels: list[str], classes: np.ndarray, data
     foreign = sorted(set(labels) - names)
     if foreign:
         return (
-            f"{data} labels its rows {', '.join(foreign[:5])}, the model knows {', '.join(sorted(names)[:5])}: "
+            f"{data} labels its rows {', '.join(foreign[:5])}, but the model knows {', '.join(sorted(names)[:5])}: "
             "not compared."
         )
     wrong = sum(str(name) != label for name, label in zip(predicted, labels, strict=True))

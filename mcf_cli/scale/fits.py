@@ -15,13 +15,12 @@ from mcf_cli.core.estimators import MCFClassifier
 from mcf_cli.core.problem import Solution
 from mcf_cli.datasets.dataset import RowsOnDisk
 from mcf_cli.errors import McfError
+from mcf_cli.files import ArrayFile, Ones
 from mcf_cli.scale.largefile import LabelledRows
 from mcf_cli.scale.pieces import (
-    ArrayFile,
     Chunks,
     ChunkSource,
     Columns,
-    Ones,
     Outline,
     Piece,
     checked,
@@ -291,7 +290,9 @@ def _client(client: Any) -> Any:
     try:
         return distributed.Client.current()
     except ValueError:
-        raise McfError("no dask client: make one first, client = dask.distributed.Client(ADDRESS).") from None
+        raise McfError(
+            "no dask client: first create one with client = dask.distributed.Client(ADDRESS)."
+        ) from None
 
 
 def _large_arguments_allowed() -> Any:
@@ -309,9 +310,7 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[Any]:
         blocks = enumerate(_blocks(X, y, sample_weight))
         return [delayed(_piece)(X, y, f"partition {i}", *weight) for i, (X, y, *weight) in blocks]
     if y is not None or sample_weight is not None:
-        raise ValueError(
-            "y goes with a dask array X; a list of partitions holds its labels itself, and its weights"
-        )
+        raise ValueError("give y only with a dask array X; partitions hold their own labels and weights")
     if isinstance(X, str | Path):
         X = [X]
     return [
@@ -324,15 +323,15 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[Any]:
 
 def _blocks(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
     if not hasattr(y, "to_delayed"):
-        raise ValueError("X is a dask array, so y has to be one too, cut into the same blocks of rows")
+        raise ValueError("X is a dask array, so y must be one too, cut into the same blocks of rows")
     if X.ndim != 2 or X.numblocks[1] != 1:
-        raise ValueError("X has to be cut by rows alone; use X.rechunk({1: -1})")
+        raise ValueError("chunks of X must span all columns; use X.rechunk({1: -1})")
     if X.numblocks[0] != y.numblocks[0]:
         raise ValueError(
             f"X has {X.numblocks[0]} blocks of rows and y {y.numblocks[0]}; rechunk one to the other's chunks"
         )
     if sample_weight is not None and getattr(sample_weight, "numblocks", None) != y.numblocks[:1]:
-        raise ValueError("sample_weight has to be a dask array, cut into the same blocks of rows as y")
+        raise ValueError("sample_weight must be a dask array, cut into the same blocks of rows as y")
     arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
     return list(zip(*(array.to_delayed().ravel() for array in arrays), strict=True))
 

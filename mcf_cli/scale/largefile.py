@@ -3,7 +3,6 @@
 The rows stay on disk for as long as anybody uses them (`RowsOnDisk`); labels and row numbers are in memory.
 """
 
-import contextlib
 import json
 import os
 import shutil
@@ -24,8 +23,8 @@ from mcf_cli.datasets.formats.archives import open_bytes
 from mcf_cli.datasets.formats.npz import as_floats, label_names, read_stored
 from mcf_cli.datasets.formats.svmlight import LabelNames
 from mcf_cli.datasets.store import verify
-from mcf_cli.errors import McfError
-from mcf_cli.files import CHUNKS_ABOVE, chunks_above, shown_bytes
+from mcf_cli.errors import McfError, shown_bytes
+from mcf_cli.files import CHUNKS_ABOVE, chunks_above, disk_explained
 from mcf_cli.scale.pieces import INDEX, Chunks, Piece, PieceMatrix, spans
 
 ENTRIES_A_CHUNK = 2_000_000  # stored values a chunk, which take some 25 MB
@@ -112,7 +111,8 @@ def read_kept(paths: Sequence[Path], **options: Any) -> list[Examples]:
     contents = [userfile.content_hash(path) for path in paths]
     folder = derived_path("chunks", fingerprint("chunks", KEPT, contents, options))
     if not (folder / INDEX).exists():
-        with _disk_explained(folder), verify.locked("derived"):
+        verify.make_folder(folder.parent)
+        with verify.home_explained(), verify.locked("derived"):
             _clear(folder.parent)
             if not (folder / INDEX).exists():
                 part = folder.with_name(f"{folder.name}.part")
@@ -123,13 +123,8 @@ def read_kept(paths: Sequence[Path], **options: Any) -> list[Examples]:
 
 def read_in_chunks(folder: Path, paths: Sequence[Path], **options: Any) -> list[Examples]:
     """`read_examples` with rows on disk, in a folder of the caller's."""
-    try:
+    with disk_explained(folder, "Make room, or set TMPDIR to a folder on another disk.", McfError):
         write_chunks(paths, folder, **options)
-    except OSError as error:
-        message = (
-            f"cannot write {folder}: {error.strerror or error}. Make room, or set TMPDIR to another disk"
-        )
-        raise McfError(message) from error
     return open_chunks(folder, userfile.file_format(paths[0]))
 
 
@@ -240,17 +235,6 @@ def _names(y: np.ndarray, kind: str | None) -> list[str]:
         [LabelNames()[label] for label in distinct.tolist()] if kind == "svmlight" else label_names(distinct)
     )
     return [names[code] for code in codes.tolist()]
-
-
-@contextlib.contextmanager
-def _disk_explained(folder: Path) -> Iterator[None]:
-    try:
-        verify.make_folder(folder.parent)
-        yield
-    except OSError as error:
-        raise McfError(
-            f"cannot write {folder}: {error.strerror or error}. Make room, or set MCF_DATA_HOME"
-        ) from error
 
 
 def _clear(folder: Path) -> None:

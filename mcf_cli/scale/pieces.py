@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,65 +24,7 @@ from mcf_cli.datasets.formats import svmlight
 from mcf_cli.datasets.formats.npz import as_floats, read_stored
 from mcf_cli.datasets.userfile import file_format, read_examples
 from mcf_cli.errors import McfError
-
-_ALIGNED = 64  # bytes
-
-
-class Ones:
-    """One array of ones for all that need some: a coded design is nothing but ones at places."""
-
-    def __init__(self) -> None:
-        self._held = np.ones(0)
-
-    def of(self, size: int) -> np.ndarray:
-        if size > len(self._held):
-            self._held = np.ones(2 * size)
-        return self._held[:size]
-
-
-@dataclass(frozen=True)
-class _Place:
-    offset: int
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    order: Literal["C", "F"]
-
-
-class ArrayFile:
-    """A list of arrays at the end of a file; `arrays` maps them afresh, and memory is free again when they are gone."""
-
-    def __init__(self, file: IO[bytes], arrays: list[np.ndarray], ones: Ones):
-        self.file, self.ones = file, ones
-        self.start = file.seek(0, os.SEEK_END)
-        self.places: list[_Place | int] = []  # the size alone for an array of ones
-        for array in arrays:
-            if array.dtype == np.float64 and array.ndim == 1 and (array == 1.0).all():
-                self.places.append(array.size)
-                continue
-            order: Literal["C", "F"] = (
-                "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else "C"
-            )
-            file.write(bytes((self.start - file.tell()) % _ALIGNED))
-            self.places.append(_Place(file.tell() - self.start, array.dtype, array.shape, order))
-            file.write(array.tobytes(order))
-        file.flush()
-        self.size = file.tell() - self.start
-
-    def arrays(self) -> list[np.ndarray]:
-        """The arrays. What is written to them stays out of the file; arrays of ones are shared: leave them alone."""
-        mapped = (
-            np.memmap(self.file, np.uint8, "c", self.start, (self.size,))
-            if self.size
-            else np.empty(0, np.uint8)
-        )
-        return [
-            self.ones.of(place) if isinstance(place, int) else _view(mapped, place) for place in self.places
-        ]
-
-
-def _view(mapped: np.ndarray, place: _Place) -> np.ndarray:
-    return np.ndarray(place.shape, place.dtype, mapped, place.offset, order=place.order)
-
+from mcf_cli.files import write_text
 
 PieceMatrix: TypeAlias = Any  # an array or a CSR matrix; scipy has no types
 ChunkSource = Any  # str | Path | a list of them | an iterable of (X, y) | a function that returns one
@@ -197,7 +139,7 @@ def _csv_pieces(path: Path, most: float) -> Iterator[Piece]:
     """Labels are numbers where all of them are."""
     (part,) = read_examples([path])
     if part.labels is None:
-        raise McfError(f"{path} holds no labels: add a column, called label for example")
+        raise McfError(f"{path} holds no labels: add a label column, for example one called label")
     _refuse_missing(part.X, path)
     try:
         y = np.array(part.labels, dtype=float)
@@ -288,6 +230,8 @@ class Chunks:
     ----------
     rows, n_features : of all chunks together
     sizes : the rows of each chunk
+    feature_names : the names of the columns, where the source has them; else None
+    first_column : how the column number 0 is written, in svmlight files
 
     Examples
     --------
@@ -348,7 +292,7 @@ class Chunks:
         """
         folder = Path(folder)
         if entries < 1:
-            raise ValueError(f"entries={entries}: a chunk holds at least one")
+            raise ValueError(f"entries must be at least 1; got {entries}")
         if (folder / INDEX).exists():
             raise McfError(f"{folder} holds chunks already: open them with Chunks, or name another folder")
         folder.mkdir(parents=True, exist_ok=True)
@@ -367,9 +311,8 @@ class Chunks:
             "rows": [outline.rows for outline in outlines],
             "names": columns.names,
         }
-        part = folder / f"{INDEX}.part"
-        part.write_text(json.dumps(index) + "\n")
-        part.replace(folder / INDEX)  # the last thing written: a folder without it is not a set of chunks
+        # The last thing written: a folder without it is not a set of chunks.
+        write_text(folder / INDEX, json.dumps(index) + "\n")
         return cls(folder)
 
     @property
@@ -398,7 +341,25 @@ class Chunks:
         return self.matrix(number), self.labels(number)
 
     def matrix(self, number: int) -> PieceMatrix:
-        """X of one chunk."""
+        """X of one chunk, mapped into memory.
+
+        Parameters
+        ----------
+        number : which chunk, from 0
+
+        Returns
+        -------
+        an array, or a CSR matrix where the source was sparse
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from mcf_cli import Chunks
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     chunks = Chunks.write([([[1.0, 0.0]], ["a"]), ([[0.0, 2.0]], ["b"])], folder)
+        ...     chunks.matrix(1).tolist()
+        [[0.0, 2.0]]
+        """
         stem = self._stem(number)
         if (whole := _path(stem, "X")).exists():
             return np.load(whole, mmap_mode="r")
@@ -408,11 +369,47 @@ class Chunks:
         return self._columns.place(X)
 
     def labels(self, number: int) -> np.ndarray:
-        """y of one chunk."""
+        """y of one chunk.
+
+        Parameters
+        ----------
+        number : which chunk, from 0
+
+        Returns
+        -------
+        an array of numbers or names, one for each row
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from mcf_cli import Chunks
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     chunks = Chunks.write([([[1.0, 0.0]], ["a"]), ([[0.0, 2.0]], ["b"])], folder)
+        ...     chunks.labels(1).tolist()
+        ['b']
+        """
         return np.load(_path(self._stem(number), "y"))
 
     def weights(self, number: int) -> np.ndarray | None:
-        """The weights of one chunk's rows; None where all are 1."""
+        """The weights of one chunk's rows.
+
+        Parameters
+        ----------
+        number : which chunk, from 0
+
+        Returns
+        -------
+        an array, or None where all weights are 1
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from mcf_cli import Chunks
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     chunks = Chunks.write([([[1.0, 0.0], [0.0, 2.0]], ["a", "b"], [1.0, 0.5])], folder)
+        ...     chunks.weights(0).tolist()
+        [1.0, 0.5]
+        """
         path = _path(self._stem(number), "weight")
         return np.load(path) if path.exists() else None
 

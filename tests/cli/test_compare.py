@@ -134,9 +134,9 @@ def test_two_comparisons_do_not_replace_each_other(tumours, mcf):
 
 def test_groups_are_refused_where_nothing_heeds_them(tumours, mcf):
     result = mcf("sweep-q", "--dataset", "tumours.csv", "--column-groups", "10", "--dry-run")
-    assert result.code == 2 and "runs none of them" in result.err
+    assert result.code == 2 and "runs neither" in result.err
     result = mcf("reproduce", "fig4", "--profile", "smoke", "--column-groups", "10", "--dry-run")
-    assert result.code == 2 and "runs none of them" in result.err
+    assert result.code == 2 and "runs neither" in result.err
 
 
 def test_noise_is_not_called_an_improvement(mcf, tmp_path):

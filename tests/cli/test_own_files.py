@@ -132,7 +132,7 @@ def test_what_cannot_be_read_rightly_is_refused(text, message, tmp_path):
 
 
 def test_a_comma_that_may_part_thousands_is_refused(tmp_path):
-    with pytest.raises(McfError, match="'1,250' may be a number with decimals"):
+    with pytest.raises(McfError, match="'1,250' could be a decimal"):
         load(own(tmp_path, "a;b;sort\n1,250;2;x\n2,500;3;y\n4,125;1;x\n"))
     certain = own(tmp_path, "a;b;sort\n1,250;2;x\n2,500;3;y\n4,12;1;x\n")
     assert load(certain).X[:, 0].tolist() == [1.25, 2.5, 4.12]
@@ -174,7 +174,7 @@ def test_a_test_file_is_matched_by_name_and_gives_the_test_rows(folder):
     ("text", "message"),
     [
         ("sort,length,width\nlarge,1,2\n", "has no column 'weight'"),
-        ("sort,length,width,weight,age\nlarge,1,2,3,4\n", "not expected: 'age'"),
+        ("sort,length,width,weight,age\nlarge,1,2,3,4\n", "unexpected columns: 'age'"),
         ("length,width,weight\n1,2,3\n", "holds no labels"),
         (table(header=False), "has a header"),
     ],

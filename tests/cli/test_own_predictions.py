@@ -218,7 +218,7 @@ def test_q_observed_needs_something_to_observe(folder, mcf, tumours):
     write_csv(folder / "whole.csv", X, names, y)
     result = mcf("train", "--dataset", "whole.csv", "--q", "observed", "--scale", "max")
     assert result.code == 2
-    assert "no value of whole.csv is missing" in result.err
+    assert "whole.csv has no missing values" in result.err
     result = mcf(
         "train", "--dataset", "whole.csv", "--corruption", "bitswap", "--q", "observed", "--scale", "max"
     )

@@ -216,7 +216,7 @@ def test_q_reaches_every_corruption_that_has_one(mcf, tmp_path):
 def test_q_is_refused_where_nothing_has_one(command, mcf):
     result = mcf(command, "--corruption", "poisson", "--q", "0.5")
     assert result.code == 2
-    assert "--q has no meaning for poisson: it is the level of blankout, dropout" in result.err
+    assert "--q has no meaning for poisson: it sets the level of blankout, dropout" in result.err
 
 
 def test_an_error_after_narrowing_shows_the_line_of_the_file(mcf, tmp_path):

@@ -146,7 +146,7 @@ class Unknown(Linear):
 
 
 def test_what_cannot_be_integrated_is_said():
-    with pytest.raises(ValueError, match="knows no characteristic function of Unknown"):
+    with pytest.raises(ValueError, match="does not support Unknown"):
         MCFClassifier(surrogate="exact", corruption=Unknown(), l2=0.1).fit(REALS, LABELS[2])
     for surrogate in ("exact", "gaussian"):
         with pytest.raises(ValueError, match=r"Only binary .* y has 3 classes"):

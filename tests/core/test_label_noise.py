@@ -188,7 +188,7 @@ def test_what_the_correction_needs_is_said():
     with pytest.raises(ValueError, match=r"label_noise needs l2 > 0.*no lower bound"):
         MCFClassifier(label_noise=0.1).fit(case.X, LABELS[2])
     for loss in ("quadratic", "exponential"):
-        with pytest.raises(ValueError, match="corrects the logistic loss"):
+        with pytest.raises(ValueError, match="works with loss='logistic' only"):
             MCFClassifier(loss=loss, label_noise=0.1, l2=0.1).fit(case.X, LABELS[2])
 
 

@@ -101,9 +101,9 @@ def test_folds_keep_the_rows_without_labels():
 @pytest.mark.parametrize(
     ("options", "classes", "unlabeled", "words"),
     [
-        ({"surrogate": "jensen"}, 2, np.ones((2, 5)), "needs a regulariser that knows no labels"),
-        ({"surrogate": "variational"}, 2, np.ones((2, 5)), "needs a regulariser that knows no labels"),
-        ({"loss": "quadratic"}, 2, np.ones((2, 5)), "needs a regulariser that knows no labels"),
+        ({"surrogate": "jensen"}, 2, np.ones((2, 5)), "works only with loss='logistic'"),
+        ({"surrogate": "variational"}, 2, np.ones((2, 5)), "works only with loss='logistic'"),
+        ({"loss": "quadratic"}, 2, np.ones((2, 5)), "works only with loss='logistic'"),
         ({"surrogate": "quadratic"}, 3, np.ones((2, 5)), "Only binary classification"),
         ({"surrogate": "gaussian"}, 2, np.ones((2, 4)), "features"),
         ({"surrogate": "gaussian"}, 2, np.full((2, 5), np.nan), "NaN"),

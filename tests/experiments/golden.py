@@ -4,7 +4,8 @@
     python -m tests.experiments.golden --write    # after METHOD_VERSION was raised, or the sample itself changed
 
 METHOD_VERSION is part of every trial's key. Where numbers change and it does not, a resumed run would mix numbers of
-two kinds in one table. Every protocol but `cost` is here, whose numbers are times; every loss, penalty and corruption.
+two kinds in one table. Every protocol but `cost` is here, whose numbers are times; every loss, surrogate, multi-class
+form, penalty, corruption and aid. New items go to the end, so that the rows of the others stay where they are.
 """
 
 import argparse
@@ -130,6 +131,77 @@ SAMPLE: dict[str, dict[str, Any]] = {
     },
     "bounds": {
         "evaluation": {"protocol": "bounds", "q": [0.5], "lambdas": [0.0, 0.25], "margins": [-2, 0, 3]}
+    },
+    "thinned-and-rounded": {
+        "datasets": [TOPICS],
+        "grid": [
+            {"loss": ["quadratic", "exponential", "logistic"], "corruption": "thinning", "q": 0.4},
+            {"loss": ["quadratic", "exponential", "logistic"], "corruption": "uniform", "a": 0.3},
+        ],
+        "select": HOLDOUT,
+    },
+    "groups": {
+        "datasets": [{**TOPICS, "column_groups": 5}],
+        "grid": [
+            {
+                "loss": ["quadratic", "exponential", "logistic"],
+                "corruption": ["group_dropout", "group_blankout"],
+                "q": 0.4,
+            },
+        ],
+        "select": HOLDOUT,
+    },
+    "expected-losses": {
+        "datasets": [REVIEWS],
+        "grid": [
+            {"loss": "logistic", "surrogate": ["gaussian", "exact"], "corruption": "blankout", "q": 0.5}
+        ],
+        "select": HOLDOUT,
+    },
+    "wrong-labels": {
+        "datasets": [REVIEWS],
+        "grid": [{"loss": "logistic", "aid": ["none", "known-rates", "estimated-rates"]}],
+        "select": HOLDOUT,
+        "evaluation": {"protocol": "label-noise", "flips": [0.0, 0.3]},
+    },
+    "some-features": {
+        "datasets": [REVIEWS],
+        "grid": [{"loss": "logistic", "corruption": ["none", "dropout"]}],
+        "select": {**HOLDOUT, "q": 0.5},
+        "evaluation": {"protocol": "anytime", "features": [5, 20]},
+    },
+    "marks": {
+        "datasets": ["builtin-digits"],
+        "grid": [
+            {"loss": "quadratic", "aid": ["mean", "conditional", "reduced"]},
+            {"loss": "boosting", "corruption": ["none", "dropout"], "l2": 0},
+        ],
+        "select": {"l2": L2, "q": 0.5},
+        "evaluation": {"protocol": "nightmare", "train": 60, "test": 100, "deletion": [0.0, 0.5]},
+    },
+    "unlabelled": {
+        "datasets": [REVIEWS],
+        "grid": [
+            {
+                "loss": "logistic",
+                "surrogate": "gaussian",
+                "corruption": "blankout",
+                "q": 0.5,
+                "aid": "unlabelled",
+            }
+        ],
+        "select": HOLDOUT,
+        "evaluation": {"protocol": "learning-curve", "sizes": [30]},
+    },
+    "another-domain": {
+        "datasets": [REVIEWS],
+        "grid": [
+            {"loss": "quadratic", "aid": ["presence", "autoencoder", "autoencoder-test"]},
+            {"loss": "quadratic", "corruption": "dropout", "q": 0.5, "aid": "target-rates"},
+        ],
+        "select": HOLDOUT,
+        "autoencoder": {"q": 0.5, "layers": 2, "frequent": 20},
+        "evaluation": {"train": 40, "test": 40},
     },
 }
 

@@ -1,10 +1,13 @@
 """A config says what it means, and a bad one is refused with its place and the nearest right word."""
 
+import inspect
 import json
 
+import numpy as np
 import pytest
+from mcf_cli.core.corruptions import BY_NAME
 from mcf_cli.errors import McfError
-from mcf_cli.experiments.config import Config
+from mcf_cli.experiments.config import BIASED, GROUPED, LEVEL_OF, LEVELS, Config
 from mcf_cli.experiments.flags import DEFAULTS, STARTING_FILE
 from mcf_cli.experiments.load import load_config
 from mcf_cli.experiments.plan import Plan, make_plan
@@ -261,3 +264,14 @@ def test_a_results_folder_and_a_plan_of_1_x_are_read_though_their_keys_are_gone(
     plain = json.loads(plan.to_json())
     plain["config"]["paper"] = {"figure": None, "table": None, "section": "Results", "claims": []}
     assert [trial.key for trial in Plan.from_json(json.dumps(plain)).trials] == [t.key for t in plan.trials]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_what_a_config_knows_of_a_corruption_is_what_its_class_does(name):
+    """Its strength and whether it is biased, on one-hot counts, which all of them take."""
+    takes = inspect.signature(BY_NAME[name]).parameters
+    assert [level for level in LEVELS if level in takes] == ([LEVEL_OF[name]] if name in LEVEL_OF else [])
+    given = {LEVEL_OF[name]: 0.3} if name in LEVEL_OF else {}
+    given |= {"groups": 2} if name in GROUPED else {"blocks": 2} if name == "multinomial" else {}
+    x = np.array([1.0, 0.0, 0.0, 1.0])
+    assert (name in BIASED) == (not np.allclose(BY_NAME[name](**given).mean(x), x))

@@ -119,7 +119,7 @@ def test_uniform_noise_and_groups_run_like_any_family(tmp_path):
 def test_groups_that_do_not_fit_the_data_are_refused_before_any_fit():
     grid = [{"loss": "quadratic", "corruption": "group_dropout", "q": 0.3}]
     for groups, words in (
-        (None, "say --column-groups"),
+        (None, "give --column-groups"),
         (7, "7 columns do not divide 64"),
         ("pixel*; 65", "datasets.0.column_groups"),
         ([True], "datasets.0.column_groups: expected groups"),
@@ -127,5 +127,5 @@ def test_groups_that_do_not_fit_the_data_are_refused_before_any_fit():
         with pytest.raises(McfError, match=words):
             tiny_plan(datasets=[{"name": "builtin-digits", "column_groups": groups}], grid=grid)
     twice = [{"name": "builtin-digits", "column_groups": size} for size in (8, 16)]
-    with pytest.raises(McfError, match="twice with other groups"):
+    with pytest.raises(McfError, match="twice with different groups"):
         tiny_plan(datasets=twice, grid=grid)

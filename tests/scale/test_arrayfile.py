@@ -4,7 +4,7 @@ from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
-from mcf_cli.scale.pieces import ArrayFile, Ones
+from mcf_cli.files import ArrayFile, Ones
 
 ARRAYS = [
     np.arange(7, dtype=np.int32),

@@ -133,10 +133,10 @@ def test_a_killed_worker_costs_nothing_but_its_partitions_read_again(client, tmp
 @pytest.mark.parametrize(
     ("cut", "message"),
     [
-        (lambda X, y: (da.from_array(X, chunks=(70, 10)), da.from_array(y, chunks=70)), "rows alone"),
+        (lambda X, y: (da.from_array(X, chunks=(70, 10)), da.from_array(y, chunks=70)), "span all columns"),
         (lambda X, y: (da.from_array(X, chunks=(70, 40)), da.from_array(y, chunks=100)), "blocks of rows"),
-        (lambda X, y: (da.from_array(X, chunks=(70, 40)), y), "y has to be one too"),
-        (lambda X, y: ([dask.delayed(X)], y), "labels itself"),
+        (lambda X, y: (da.from_array(X, chunks=(70, 40)), y), "y must be one too"),
+        (lambda X, y: ([dask.delayed(X)], y), "their own labels"),
         (lambda X, y: ([dask.delayed(X)],), "pair"),
         (lambda X, y: ([dask.delayed((X, y)), dask.delayed((X[:, 1:], y))],), "39 columns where 40"),
         (lambda X, y: ([dask.delayed((X, y[:-1]))],), "partition 0.*inconsistent"),
@@ -165,5 +165,5 @@ for missing in (False, True):
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     first, second = said.splitlines()
-    assert first.startswith("McfError no dask client: make one")
+    assert first.startswith("McfError no dask client: first create one")
     assert second.startswith("McfError") and "pip install '.[dask]'" in second

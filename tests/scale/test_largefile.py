@@ -235,3 +235,11 @@ def test_a_regression_in_chunks_is_the_regression_in_memory(tmp_path, monkeypatc
     assert {"test_mse", "test_r2"} <= rows[0].keys()
     for metric, (value, l2) in rows[0].items():
         assert (value, l2) == (pytest.approx(rows[1][metric][0], rel=1e-5), rows[1][metric][1])
+
+
+def test_a_folder_for_chunks_that_cannot_be_made_is_explained(tmp_path):
+    path = tmp_path / "a.svmlight"
+    path.write_text("1 1:2\n-1 2:1\n")
+    with pytest.raises(McfError, match="Not a directory") as caught:
+        largefile.read_in_chunks(path / "chunks", [path])
+    assert "set TMPDIR" in str(caught.value)

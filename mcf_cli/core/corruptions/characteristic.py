@@ -19,7 +19,7 @@ from mcf_cli.core.corruptions.groups import Grouped
 from mcf_cli.core.corruptions.multinomial import Multinomial
 
 _Table = tuple[Array, Array, Pullback]
-_UNKNOWN = "surrogate='exact' knows no characteristic function of {}; use surrogate='gaussian'"
+_UNKNOWN = "surrogate='exact' does not support {}; use surrogate='gaussian'"
 _LEAST = 1e-150  # stands for a modulus of zero: its logarithm, its inverse and that one's square are numbers
 
 

@@ -131,10 +131,12 @@ class Grouped(Corruption):
         return self if same else type(self)(groups, self.q)
 
     def moments(self) -> Moments:
-        raise TypeError("what is lost together has no moments column by column: ask `covariance_sum`")
+        raise TypeError("grouped columns have no per-column moments: use `covariance_sum`")
 
     def at(self, columns: Any) -> Corruption:
-        raise ValueError(f"{type(self).__name__} acts on whole groups: give PerFeature all columns of each")
+        raise ValueError(
+            f"{type(self).__name__} acts on whole groups: pass PerFeature all columns of each group"
+        )
 
     def of_groups(self, numbers: Array) -> Coded:
         """What happens to cells of these groups, each as one feature of value 1."""

@@ -89,7 +89,7 @@ class Multinomial(Linear):
             self._log_confusion(n_features, group)
 
     def at(self, columns: Any) -> Corruption:
-        raise ValueError("Multinomial acts on whole blocks: give PerFeature all columns of each block")
+        raise ValueError("Multinomial acts on whole blocks: pass PerFeature all columns of each block")
 
     def _groups(self, n_features: int) -> list[Array]:
         """Blocks of equal size stacked: arrays of column numbers, blocks x symbols."""

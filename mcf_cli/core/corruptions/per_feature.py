@@ -25,7 +25,7 @@ from mcf_cli.core.corruptions.multinomial import Multinomial
 
 
 class PerFeature(Corruption):
-    """Different corruptions on different columns. Columns named nowhere stay uncorrupted.
+    """Different corruptions on different columns. Columns that no part names stay uncorrupted.
 
     Parameters
     ----------
@@ -59,10 +59,12 @@ class PerFeature(Corruption):
         return PerFeature(parts) if changed else self
 
     def moments(self) -> Moments:
-        raise TypeError("PerFeature has no moments in one formula: ask the families that `split` gives")
+        raise TypeError(
+            "PerFeature has no single formula for its moments: use the families that `split` returns"
+        )
 
     def at(self, columns: Any) -> Corruption:
-        raise TypeError("PerFeature cannot be cut by columns: cut the families that `split` gives")
+        raise TypeError("PerFeature has no `at`: use it on the families that `split` returns")
 
     def _assigned(self, n_features: int) -> list[tuple[Array, Corruption]]:
         """Column numbers and their corruption, the columns that no part names last."""
@@ -199,5 +201,5 @@ def resolve(corruption: Corruption | str | None) -> Corruption:
     if isinstance(corruption, str) and corruption in BY_NAME:
         return BY_NAME[corruption]()
     raise ValueError(
-        f"corruption={corruption!r} is not known; give one of {', '.join(BY_NAME)}, an object or None "
+        f"corruption={corruption!r} is not known; give one of {', '.join(BY_NAME)}, an object or None"
     )

@@ -19,7 +19,6 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
 _LOG_1_5 = 0.4054651081081644
-_ONE = 0x3FF0000000000000  # the bits of 1.0
 _BLOCK = 512
 
 # No reassociation: r = x - k ln 2 in two parts has to stay in two parts. Weights and data are finite.

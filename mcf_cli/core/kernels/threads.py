@@ -63,11 +63,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def available_cores() -> int:
+    """The cores that this process may use, which in a container are fewer than the machine's."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def threads() -> int:
     """Threads that sparse products may use: OMP_NUM_THREADS, as for BLAS, else the cores of this process."""
     allowed = os.environ.get("OMP_NUM_THREADS", "")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(allowed) if allowed.isdigit() and int(allowed) > 0 else cores
+    return int(allowed) if allowed.isdigit() and int(allowed) > 0 else available_cores()
 
 
 def in_threads(function: Callable[[Any], Any], items: list[Any]) -> list[Any]:

@@ -136,8 +136,7 @@ class Decomposed(Loss):
     def __init__(self, inner: Loss):
         if not isinstance(inner, ExpectedLoss | QuadraticApproximation):
             raise ValueError(
-                "X_unlabeled needs a regulariser that knows no labels: loss='logistic' with surrogate='gaussian', "
-                "'exact' or 'quadratic'"
+                "X_unlabeled works only with loss='logistic' and surrogate='gaussian', 'exact' or 'quadratic'"
             )
         if not inner.binary:
             raise ValueError(

@@ -7,7 +7,6 @@ of ones, so that the nearest word of a patch is the argmax of one matrix product
 Work is done and kept in chunks below MCF_DATA_HOME/derived: a run that was killed goes on where it stood.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from mcf_cli.core.kernels.threads import available_cores
 from mcf_cli.datasets.dataset import fingerprint
 from mcf_cli.datasets.features.words import Arrays, derived_path, load_arrays, save_arrays
 from mcf_cli.datasets.store import verify
@@ -158,8 +158,7 @@ def cores() -> Iterator[Callable[..., Iterable]]:
     """
     from threadpoolctl import threadpool_limits
 
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(available) as pool:
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(available_cores()) as pool:
         yield pool.map
 
 

@@ -61,11 +61,8 @@ def load_arrays(path: Path) -> Arrays | None:
 def save_arrays(path: Path, arrays: Arrays) -> None:
     """Keep arrays in one .npz file, which appears whole or not at all."""
     verify.make_folder(path.parent)
-    try:
-        with whole_file(path) as part, part.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise McfError(f"cannot write {path}: {error.strerror}. Make room, or set MCF_DATA_HOME") from error
+    with verify.home_explained(), whole_file(path) as part, part.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
 
 
 class Documents(NamedTuple):

@@ -58,7 +58,7 @@ class NumberFormat:
             )
         if self.comma and not self.certain:
             raise McfError(
-                f"{path}: {shown(self.comma)} may be a number with decimals or one in the thousands: "
+                f"{path}: {shown(self.comma)} could be a decimal or a number in thousands: "
                 "write numbers with decimal points and no other separators"
             )
 

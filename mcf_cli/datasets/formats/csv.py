@@ -220,7 +220,7 @@ def _by_name(path: Path, names: list[str], columns: list[int], void: list[int], 
 
 def _unexpected(path: Path, names: Sequence[str]) -> McfError:
     help_ = "remove them, or add --ignore-extra to `mcf predict`"
-    return McfError(f"{path} has columns that are not expected: {_listed(names)}: {help_}")
+    return McfError(f"{path} has unexpected columns: {_listed(names)}: {help_}")
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
@@ -302,7 +302,7 @@ def _fill(
             malformed(
                 path,
                 f"line {line}",
-                f"{layout.quoted(strays[0])} has no name and was empty so far: give it a name",
+                f"{layout.quoted(strays[0])} has no name and was empty up to this line: name it",
             )
         numbers = found.numbers.row([row[k] for k in layout.features])
         for k, number in zip(layout.features, numbers, strict=True):
@@ -327,7 +327,7 @@ def _refuse_text(
         malformed(path, f"line {line}, column {name}", f"expected a finite number, got {shown(cell)}")
     raise McfError(
         f"{path}: {layout.quoted(column)} holds text ({shown(cell)} in line {line}), and features are numbers.\n"
-        f"If it is the label, say --label {shown(layout.name(column))}; else remove the column, or make a 0/1 column "
+        f"If it is the label, add --label {shown(layout.name(column))}; else remove the column, or make a 0/1 column "
         "of each of its words (pandas.get_dummies)."
     )
 

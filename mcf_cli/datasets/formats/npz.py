@@ -52,7 +52,7 @@ def read_stored(path: Path) -> tuple[np.ndarray | sp.csr_matrix, np.ndarray | No
     X = _sparse(path, arrays) if sparse else arrays.get("X")
     if X is None:
         raise McfError(
-            f"{path} has no array X (it has {', '.join(arrays) or 'none'}): save it with np.savez(X=, y=)"
+            f"{path} has no array X (it has {', '.join(arrays) or 'none'}): save it with np.savez(path, X=X, y=y)"
         )
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise McfError(f"{path}: X has shape {X.shape} and type {X.dtype}; expected a table of real numbers")

@@ -234,7 +234,7 @@ def get(
     if (here := _best_here(entry, form)) is not None and not verify.leftovers(entry.name):
         return here
     failures = []
-    with importing.full_disk_explained(), verify.locked(entry.name, report.say):
+    with verify.home_explained(), verify.locked(entry.name, report.say):
         if (here := _best_here(entry, form)) is not None:
             return here  # the process that we waited for got it, or one that was killed at the end
         for source in _sources(entry, form, kinds):

@@ -260,7 +260,7 @@ def import_path(
     taken: dict[str, list[Path]] = {}
     for entry in entries:
         if contents_of(entry) & findings.places.keys():
-            with full_disk_explained(), verify.locked(entry.name, say):
+            with verify.home_explained(), verify.locked(entry.name, say):
                 try:
                     taken[entry.name] = place_all(findings, entry, f"import {path}", say)
                 except BadFile as error:  # it changed while we were reading it
@@ -279,15 +279,3 @@ def _nothing_found(path: Path, findings: Findings) -> str:
         f"nothing in {path} is known to mcf ({findings.files} files looked at).\n"
         "`mcf data list` names the data sets and their files."
     )
-
-
-@contextlib.contextmanager
-def full_disk_explained() -> Iterator[None]:
-    """An error of the disk, not of a source, in words for the user."""
-    try:
-        yield
-    except OSError as error:
-        raise McfError(
-            f"cannot write to {verify.data_home()}: {error.strerror or error}.\n"
-            "Make room there, or set MCF_DATA_HOME to another folder; data already there is untouched."
-        ) from error

@@ -20,7 +20,7 @@ from mcf_cli.datasets.formats.archives import BadFile
 from mcf_cli.datasets.store import registry
 from mcf_cli.datasets.store.entry import CHECKS, Content, Entry, File, Form
 from mcf_cli.errors import McfError
-from mcf_cli.files import take_lock, write_text
+from mcf_cli.files import disk_explained, take_lock, write_text
 
 # A canonical file is stored as it came: as it is, or compressed.
 SUFFIXES = ("", ".gz", ".xz")
@@ -74,6 +74,12 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
+def home_explained() -> contextlib.AbstractContextManager[None]:
+    """An error of the disk that holds the data, not of a source, in words for the user."""
+    advice = "Make room there, or set MCF_DATA_HOME to another folder; data already there is untouched."
+    return disk_explained(data_home(), advice, McfError)
+
+
 def partial_folder(dataset: str) -> Path:
     """Where unfinished work lies: on the same disk, so that moving into place is atomic."""
     return make_folder(dataset_folder(dataset) / PARTIAL)
@@ -115,7 +121,7 @@ def locked(dataset: str, say: Callable[[str], None] = lambda text: None) -> Iter
 
     Whoever holds it may remove what a killed process left behind, except downloads that can be resumed.
     """
-    waiting = f"{dataset}: another mcf process is at work on it; waiting"
+    waiting = f"{dataset}: waiting for another mcf process that is using it"
     with take_lock(partial_folder(dataset) / "lock", lambda: say(waiting)):
         for leftover in leftovers(dataset):
             if leftover.is_dir():
