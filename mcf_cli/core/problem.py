@@ -59,7 +59,9 @@ class Solution:
     converged: bool
     message: str
     labels: Array | None = None  # the class codes of the scores, where some classes were left out
-    bounded: bool = True  # False: a million times the weights would be better still, so that none are the best
+    bounded: bool = (
+        True  # False: a million times the weights would be better still, so that none are the best
+    )
 
     def decision(self, X: Any) -> Array:
         """w.x + b: N values for two classes or one target, else N x K."""

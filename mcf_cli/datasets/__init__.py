@@ -49,7 +49,7 @@ def available(name: str) -> bool:
     return name in BUILTIN
 
 
-def load(name: str, *, read: Any = None, **options: Any) -> Dataset:
+def load(name: str, read: Any = None, /, **options: Any) -> Dataset:
     """The data set of that name, or of a user's file (a path ending in .svmlight, .csv, .tsv or .npz).
 
     Every real data set takes `form`; by default the best form that is here is taken. `read` takes the place of
@@ -72,7 +72,7 @@ def load(name: str, *, read: Any = None, **options: Any) -> Dataset:
     )
 
 
-def _load_real(name: str, form: str = "auto", **options: Any) -> Dataset:
+def _load_real(name: str, /, form: str = "auto", **options: Any) -> Dataset:
     from mcf_cli.datasets.store import verify
 
     loader = _loader(REAL[name])
