@@ -8,7 +8,15 @@ import zipfile
 import numpy as np
 import pytest
 from mcf_cli.errors import McfError
-from mcf_cli.files import CHUNKS_ABOVE, cgroup_limits, chunks_above, memory, read_arrays, shown_bytes
+from mcf_cli.files import (
+    CHUNKS_ABOVE,
+    cgroup_limits,
+    chunks_above,
+    memory,
+    read_arrays,
+    refuse_own_input,
+    shown_bytes,
+)
 
 
 def test_the_tightest_control_group_counts(tmp_path):
@@ -79,3 +87,12 @@ def test_an_npz_file_that_unpacks_to_more_than_memory_is_refused_by_its_size(tmp
     assert "ValueError: its arrays take 900 MB, and there is 800 MB of memory" in run.stderr
     np.savez(tmp_path / "small.npz", X=np.ones(3))
     assert read_arrays(tmp_path / "small.npz")["X"].sum() == 3
+
+
+def test_an_output_is_known_as_an_input_by_any_path_to_it(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
+    for name in ("rows.csv", "./rows.csv", "missing/../rows.csv", "link.csv"):
+        with pytest.raises(McfError, match="is an input of this command"):
+            refuse_own_input("--out", tmp_path / name, tmp_path / "rows.csv")
+    refuse_own_input("--out", tmp_path / "missing/rows.csv", tmp_path / "rows.csv")

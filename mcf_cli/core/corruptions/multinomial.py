@@ -92,7 +92,7 @@ class Multinomial(Linear):
     def named(self, table: ColumnNames) -> Corruption:
         if isinstance(self.blocks, list | tuple) and any(isinstance(block, str) for block in self.blocks):
             raise ValueError(
-                f"Multinomial: blocks={shortened(self.blocks)} holds names; give a list for each block ([['a', 'b'], ...])"
+                f"Multinomial: blocks={shortened(self.blocks)} holds names; give a list a block ([['a', 'b'], ...])"
             )
         blocks = table.in_groups(self.blocks, "Multinomial")
         return self if blocks is self.blocks else Multinomial(self.q, blocks, self.confusion)
