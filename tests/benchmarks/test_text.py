@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from benchmarks import text
 from mcf_cli import datasets
 
+from benchmarks import text
 from tests.datasets.real_data import get_or_skip
 
 
