@@ -241,7 +241,8 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
     cv : a number of folds (stratified, and kept within `groups` if `fit` is given them), a splitter, an iterable of
         divisions, or "loo": exact leave-one-out, with the quadratic loss
     scoring : "error" (the default), "log_loss", ("deletion", rate): the error when each feature of the test rows is
-        lost with that probability, or the name of a scikit-learn scorer or a callable scorer(model, X, y)
+        lost with that probability, or the name of a scikit-learn scorer or a callable scorer(model, X, y). Scorers
+        that take sample_weight are given it
     one_standard_error : take the strongest corruption, then the strongest penalty, of the best family whose mean score
         is within one standard error of the best
     refit : fit the chosen model to all rows; without, there are scores but no predictions

@@ -22,8 +22,8 @@ from mcf_cli.core.solvers import checked_l2, inverse_root, triangular, units, wi
 from mcf_cli.core.solvers.least_squares import SMALL, QuadraticSystem, certain
 from mcf_cli.core.solvers.normal_equations import LinearFit, brought_near
 
-Along = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
-Roots = tuple[Array, Array, Array]
+_Along = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+_Roots = tuple[Array, Array, Array]
 _ROOM = 1 << 21  # numbers that some examples at a time may take
 
 
@@ -207,7 +207,7 @@ class _Inverse:
             return self.G @ (self.G.T @ V)
         return V / self.r[:, None] - self.T.T @ (self.T @ V)
 
-    def forms(self) -> tuple[Array, Array, Along]:
+    def forms(self) -> tuple[Array, Array, _Along]:
         """Of every example m' P m and x' P m, with its mean m and clean x; and for some examples, each with its
         directions F on a support, F' P F, F' P m and F' P x. As products of roots, where there is one: P itself is
         large."""
@@ -264,7 +264,7 @@ def removed_variance_loo(system: _Inverse, X: Any, Y: Array, corruption: Corrupt
     return predictions, alone
 
 
-def _covariance_roots(corruption: Corruption, X: Any, regulariser: Array) -> Iterator[Roots]:
+def _covariance_roots(corruption: Corruption, X: Any, regulariser: Array) -> Iterator[_Roots]:
     """(examples, support, F) with Cov[x~] = F F' on the support of each example: some examples at a time where
     features are corrupted one by one, so that F is diagonal.
 
