@@ -129,10 +129,10 @@ def take_lock(path: Path, busy: Callable[[], None]) -> contextlib.AbstractContex
 
 
 def refuse_own_input(option: str, target: Path, *inputs: str | os.PathLike[str]) -> None:
-    """Writing over a file that is being read would lose it."""
+    """Writing over a file that is being read would lose it; folders of the target that are missing will be made."""
     for source in inputs:
         with contextlib.suppress(OSError):
-            found = os.stat(target)
+            found = os.stat(os.path.realpath(target))
             if stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.stat(source)):
                 raise McfError(
                     f"{option} {target} is an input of this command: choose another name for the output."

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from mcf_cli.datasets.store import verify
 from mcf_cli.errors import McfError, RunError, shown_bytes
-from mcf_cli.files import CHUNKS_ABOVE, cgroup_limits, chunks_above, disk_explained, memory, read_arrays
+from mcf_cli.files import (
+    CHUNKS_ABOVE,
+    cgroup_limits,
+    chunks_above,
+    disk_explained,
+    memory,
+    read_arrays,
+    refuse_own_input,
+)
 
 
 def test_the_tightest_control_group_counts(tmp_path):
@@ -94,3 +102,12 @@ def test_a_full_disk_is_explained_with_what_to_do(tmp_path, monkeypatch):
         raise full
     assert "home: No space left on device.\nMake room there, or set MCF_DATA_HOME" in str(of_data.value)
     assert (of_a_run.value.exit_code, of_data.value.exit_code) == (1, 2)
+
+
+def test_an_output_is_known_as_an_input_by_any_path_to_it(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
+    for name in ("rows.csv", "./rows.csv", "missing/../rows.csv", "link.csv"):
+        with pytest.raises(McfError, match="is an input of this command"):
+            refuse_own_input("--out", tmp_path / name, tmp_path / "rows.csv")
+    refuse_own_input("--out", tmp_path / "missing/rows.csv", tmp_path / "rows.csv")

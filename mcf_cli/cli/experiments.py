@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 import textwrap
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,8 +88,7 @@ def run_one(plan: Plan, options: RunOptions, out: Path, engine: Engine) -> RunOu
 def show(outcome: RunOutcome, options: RunOptions) -> None:
     """Write tables and figures; print the table, or everything as JSON."""
     files = present(Result.of(outcome), to_screen=not options.as_json)
-    for label, reason in outcome.failures.items():
-        click.echo(f"failed: {label}: {reason}", err=True)
+    say_failures(outcome.failures)
     if options.as_json:
         click.echo(json.dumps(as_json(outcome, files)))
     else:
@@ -319,14 +319,23 @@ def compare_command(
         sys.exit(0 if outcome.ok else 1)
 
 
+def say_failures(failures: Mapping[str, str]) -> None:
+    """A line for each reason, with the first trial that failed for it."""
+    reasons = {
+        reason: [label for label in failures if failures[label] == reason] for reason in failures.values()
+    }
+    for reason, (first, *others) in reasons.items():
+        more = f" and {len(others)} more" if others else ""
+        click.echo(f"failed: {first}{more}: {reason}", err=True)
+
+
 def show_advice(outcome: RunOutcome, options: RunOptions) -> None:
     """Write tables, figure and advice; print the advice, or everything as JSON."""
     result = Result.of(outcome)
     found = advise(result, outcome.plan)
     write_advice(found, outcome.folder)
     files = present(result, to_screen=False)
-    for label, reason in outcome.failures.items():
-        click.echo(f"failed: {label}: {reason}", err=True)
+    say_failures(outcome.failures)
     if options.as_json:
         click.echo(json.dumps(as_json(outcome, files) | {"advice": [each.to_dict() for each in found]}))
     else:
@@ -334,7 +343,8 @@ def show_advice(outcome: RunOutcome, options: RunOptions) -> None:
             console(width=None if sys.stdout.isatty() else 80).print(rich_table(each.table))
             click.echo(f"\n{textwrap.fill(each.sentence, 80)}\n\n    {each.command}\n")
         for note in result.table.notes if result.table else ():
-            click.echo(note)
+            if "±" not in note:  # the advice gives both ends of intervals
+                click.echo(note)
         click.echo(f"Written to {outcome.folder}: {', '.join(sorted(files))}")
     if not found:
         click.echo("No advice: the plain model did not finish.", err=True)

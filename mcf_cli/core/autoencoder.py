@@ -128,10 +128,10 @@ class MarginalizedAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         Returns
         -------
-        (N, features) rows; sparse where X is sparse and `output` is "stacked", else an array
+        (N, features) rows, float32 where X is; sparse where X is sparse and `output` is "stacked", else an array
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         found, hidden = [], X
         for weights, bias in self.layers_:
             hidden = _activation(hidden, weights, bias)
@@ -167,4 +167,5 @@ def most_frequent(X: Any, count: int) -> Array:
 
 
 def _activation(X: Any, weights: Array, bias: Array) -> Array:
-    return np.tanh(np.asarray(X @ weights) + bias)
+    """In the precision of X."""
+    return np.tanh(np.asarray(X @ weights.astype(X.dtype, copy=False)) + bias.astype(X.dtype, copy=False))

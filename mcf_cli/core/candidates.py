@@ -8,6 +8,7 @@ fold: that one has seen the rows that test here, and a fit that ends early would
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,8 @@ def families_of(corruption: Any, qs: Any, X: Any, table: ColumnNames = ColumnNam
         name = "none" if family is None else names.get(type(family), type(family).__name__.lower())
         taken = sum(other.name.split("-")[0] == name for other in families)
         name = f"{name}-{taken + 1}" if taken else name
-        parameters = {} if family is None else family.get_params(deep=False)
-        level = next((own for own in _LEVEL_NAMES if own in parameters), None)
         own = qs.get(name) if isinstance(qs, dict) else qs
+        level = _level_of(family, given=own is not None)
         if level is None:
             levels: tuple[float | None, ...] = (None,)
         else:
@@ -84,11 +84,34 @@ def families_of(corruption: Any, qs: Any, X: Any, table: ColumnNames = ColumnNam
     return families
 
 
+def _level_of(family: Corruption | None, given: bool) -> str | None:
+    """The parameter that is a family's level; None where there is none to choose.
+
+    One number a feature, as of `Dropout.from_missing`, stays as it is unless levels are given. A confusion matrix
+    stands in the place of q.
+    """
+    parameters = {} if family is None else family.get_params(deep=False)
+    level = next((name for name in _LEVEL_NAMES if name in parameters), None)
+    fixed = level is not None and np.ndim(parameters[level]) > 0 and not given
+    return None if fixed or parameters.get("confusion") is not None else level
+
+
 def _levels(name: str, values: Any) -> tuple[float, ...]:
-    levels = tuple(sorted({float(value) for value in np.atleast_1d(values)}))
-    if not levels or not np.isfinite(levels).all():
+    levels = tuple(sorted(numbers(f"qs of {name}", values)))
+    if not np.isfinite(levels).all():
         raise ValueError(f"qs of {name} must be one or more finite numbers; got {values!r}")
     return levels
+
+
+def numbers(name: str, values: Any) -> set[float]:
+    """The distinct numbers of a grid; ValueError where there are none, or something else."""
+    try:
+        found = {float(value) for value in np.atleast_1d(values)}
+    except (TypeError, ValueError):
+        found = set()
+    if not found:
+        raise ValueError(f"{name} must be one or more finite numbers; got {values!r}")
+    return found
 
 
 def automatic_levels(family: Any, level: str, X: Any) -> tuple[float, ...]:
@@ -275,7 +298,8 @@ class Trials:
     def _by_scorer(self, solution: Solution, corruption: Any, X: Any, y: Array, weight: Array) -> float:
         model = clone(self.model).set_params(corruption=corruption)
         model.coef_, model.intercept_, model.n_features_in_ = solution.coef, solution.intercept, X.shape[1]
-        weights = {"sample_weight": weight} if (weight != weight[0]).any() else {}
+        weighted = (weight != weight[0]).any() and _takes_weights(self.scoring.scorer)
+        weights = {"sample_weight": weight} if weighted else {}
         if self.labels is None:
             if self.problem.y.ndim == 1:
                 model.coef_, model.intercept_ = solution.coef[0], solution.intercept[0]
@@ -284,7 +308,7 @@ class Trials:
             model.classes_ = self.labels if solution.labels is None else self.labels[solution.labels]
         return -float(self.scoring.scorer(model, X, y, **weights))
 
-    def leave_one_out(self) -> Array:
+    def leave_one_out(self, n_jobs: int | None = None) -> Array:
         """The mistakes of every row by the model without it, rows x candidates."""
         if self.scoring.kind not in ("error", "mse"):
             raise ValueError("cv='loo' goes with scoring='error' or 'mse'; take folds for other scorings")
@@ -295,13 +319,16 @@ class Trials:
             )
         if self.class_weight is not None or (self.sample_weight != self.sample_weight[0]).any():
             raise ValueError("cv='loo' takes no sample_weight and no class_weight; give a number of folds")
-        y = self.problem.y
-        errors = np.empty((len(y), len(self.listed())))
-        for candidate, (number, place, at) in enumerate(self.listed()):
-            corruption = self.families[number].at_level(self.families[number].levels[place])
-            scores = self.problem.loo(corruption, self.l2s[at])
+        paths = (delayed(self._left_out)(family.at_level(level)) for family, level in self.paths())
+        return np.hstack(Parallel(n_jobs=n_jobs)(paths))
+
+    def _left_out(self, corruption: Corruption | None) -> Array:
+        """The mistakes of every row by the model without it, rows x l2s."""
+        y, errors = self.problem.y, np.empty((len(self.problem.y), len(self.l2s)))
+        for at, l2 in enumerate(self.l2s):
+            scores = self.problem.loo(corruption, l2)
             wrong = (scores - y.reshape(len(y), -1)) ** 2 if self.labels is None else codes_of(scores) != y
-            errors[:, candidate] = wrong.mean(axis=1) if wrong.ndim == 2 else wrong
+            errors[:, at] = wrong.mean(axis=1) if wrong.ndim == 2 else wrong
         return errors
 
 
@@ -356,6 +383,14 @@ class _Search:
 
     def _means(self) -> Array:
         return np.where(np.isnan(self.errors), np.inf, self.errors).mean(axis=0)
+
+
+def _takes_weights(scorer: Any) -> bool:
+    """Whether a scorer, or the metric that it was made of, has a parameter sample_weight."""
+    try:
+        return "sample_weight" in signature(getattr(scorer, "_score_func", scorer)).parameters
+    except (TypeError, ValueError):  # a callable that does not say
+        return False
 
 
 def log_losses(solution: Solution, X: Any, y: Array) -> Array:

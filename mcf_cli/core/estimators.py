@@ -257,10 +257,11 @@ class MCFClassifier(ClassifierMixin, LinearModel):
                 "marginalize=True does not take NaN with missing='conditional': leave it out, or use "
                 "missing='deleted' or 'mean'"
             )
-        X, corruption = canonical(X), resolve(getattr(self, "corruption_", self.corruption))
-        corruption.check_data(X)
-        return marginal_probabilities(
-            X, self.coef_, self.intercept_, corruption, method, n_samples, random_state
+        rows, corruption = canonical(X), resolve(getattr(self, "corruption_", self.corruption))
+        corruption.check_data(rows)
+        model = self.coef_, self.intercept_, corruption
+        return marginal_probabilities(rows, *model, method, n_samples, random_state).astype(
+            X.dtype, copy=False
         )
 
     @available_if(_is_logistic)

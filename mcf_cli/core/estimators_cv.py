@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mcf_cli.core.candidates import Scoring, Trials, automatic_l2s, families_of
+from mcf_cli.core.candidates import Scoring, Trials, automatic_l2s, families_of, numbers
 from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.elementwise import Poisson
@@ -60,8 +60,8 @@ class _Chooses:
 
     def _penalties(self, problem: Problem) -> list[float]:
         values = automatic_l2s(problem.X, problem.loss_name) if self.l2s is None else self.l2s
-        l2s = sorted({float(value) for value in np.atleast_1d(values)}, reverse=True)
-        if not l2s or not np.isfinite(l2s).all() or l2s[-1] < 0.0:
+        l2s = sorted(numbers("l2s", values), reverse=True)
+        if not np.isfinite(l2s).all() or l2s[-1] < 0.0:
             raise ValueError(f"l2s must be one or more finite numbers of at least 0; got {self.l2s!r}")
         return l2s
 
@@ -78,7 +78,9 @@ class _Chooses:
     def _choose(self, trials: Trials, y: Array, groups: Any) -> dict[str, Any]:
         """Measure every candidate, keep what was found, and return the parameters of the best."""
         if isinstance(self.cv, str) and self.cv == "loo":
-            flat = trials.leave_one_out()
+            if groups is not None:
+                raise ValueError("cv='loo' leaves out single rows, not groups; give a number of folds")
+            flat = trials.leave_one_out(self.n_jobs)
             converged, settled = np.ones(flat.shape, bool), np.ones(flat.shape[1], bool)
         else:
             divisions = self._divisions(trials.problem.X, y, groups, trials.labels is not None)
@@ -239,11 +241,12 @@ class MCFClassifierCV(_Chooses, MCFClassifier):
     cv : a number of folds (stratified, and kept within `groups` if `fit` is given them), a splitter, an iterable of
         divisions, or "loo": exact leave-one-out, with the quadratic loss
     scoring : "error" (the default), "log_loss", ("deletion", rate): the error when each feature of the test rows is
-        lost with that probability, or the name of a scikit-learn scorer or a callable scorer(model, X, y)
+        lost with that probability, or the name of a scikit-learn scorer or a callable scorer(model, X, y). Scorers
+        that take sample_weight are given it
     one_standard_error : take the strongest corruption, then the strongest penalty, of the best family whose mean score
         is within one standard error of the best
     refit : fit the chosen model to all rows; without, there are scores but no predictions
-    n_jobs : number of folds to fit at a time, as in joblib
+    n_jobs : number of folds to fit at a time, as in joblib; with "loo" of corruptions
     surrogate, multiclass, shared_lambda, fit_intercept, max_iter, tol : as in `MCFClassifier`
     random_state : seed of the deleted features
     class_weight : as in `MCFClassifier`; "balanced" counts the training rows of each fold. Fits are weighted, scores

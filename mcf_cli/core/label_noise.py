@@ -18,6 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.model_selection import StratifiedKFold
 
 from mcf_cli.core.corruptions.base import Array, Corruption
+from mcf_cli.core.solvers import checked_l2
 
 if TYPE_CHECKING:
     from mcf_cli.core.problem import Problem
@@ -84,7 +85,7 @@ def _shown(value: Any) -> str:
 
 def check_regularised(l2: float) -> None:
     """ValueError where a corrected loss has no l2 term to bound it."""
-    if not l2 > 0.0:
+    if not checked_l2(l2) > 0.0:
         raise ValueError(
             "label_noise needs l2 > 0: the corrected loss of single examples has no lower bound, so that without l2 "
             "there may be no minimum; give l2, for example 1e-3"

@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mcf_cli.core.corruptions.base import Array
+from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.bounded import Thinning
-from mcf_cli.core.corruptions.columns import ColumnNames
+from mcf_cli.core.corruptions.columns import ColumnNames, shortened
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.missing import LinearRows
@@ -48,7 +48,14 @@ class LinearModel(LinearRows, BaseEstimator):
         """
         if any(name.startswith("corruption__") for name in params):
             corruption = params.pop("corruption", self.corruption)
-            self.corruption = resolve(corruption) if isinstance(corruption, str) else corruption
+            corruption = resolve(corruption) if isinstance(corruption, str) else corruption
+            if not isinstance(corruption, Corruption):
+                name = next(name for name in params if name.startswith("corruption__"))
+                raise ValueError(
+                    f"corruption={shortened(corruption)} has no parameter for {name}; set corruption to one, "
+                    "for example 'dropout'"
+                )
+            self.corruption = corruption
         return super().set_params(**params)
 
     def _checked_input(

@@ -32,12 +32,14 @@ from mcf_cli.core.losses import make_loss
 from mcf_cli.core.losses.base import Batch, Loss, MarginLoss
 from mcf_cli.core.losses.expected import Decomposed
 from mcf_cli.core.losses.margin import PairwiseGaussian, PairwiseJensen, SharedJensen
-from mcf_cli.core.solvers import chosen_solver
+from mcf_cli.core.solvers import check_ending, checked_l2, chosen_solver
 from mcf_cli.core.solvers.lbfgs import lbfgs
 from mcf_cli.core.solvers.least_squares import QuadraticSystem
 from mcf_cli.core.solvers.leave_one_out import leave_one_out
 from mcf_cli.core.solvers.newton import correlations, newton
 from mcf_cli.core.solvers.normal_equations import brought_near
+
+_FAR = 2.0**20  # times the weights: a single row on the wrong side would cost more there than all rows gain
 
 
 def codes_of(scores: Array) -> Array:
@@ -57,7 +59,9 @@ class Solution:
     converged: bool
     message: str
     labels: Array | None = None  # the class codes of the scores, where some classes were left out
-    bounded: bool = True  # False: twice the weights would be better still, so that no weights are the best
+    bounded: bool = (
+        True  # False: a million times the weights would be better still, so that none are the best
+    )
 
     def decision(self, X: Any) -> Array:
         """w.x + b: N values for two classes or one target, else N x K."""
@@ -172,6 +176,7 @@ class Problem:
         """Fit from `start`, unless zero weights are better: on rows it has not seen an exponential loss can be huge.
 
         `method`: "newton" or "lbfgs"; "direct" or "cg" for the quadratic loss; or "auto"."""
+        check_ending(max_iter, tol)
         corruption = self._checked(corruption)
         if self.label_noise is not None:
             check_regularised(l2)
@@ -181,7 +186,7 @@ class Problem:
             return near.solve(corruption, l2, start, max_iter, tol, method).moved(-reference)
         if self.loss_name == "quadratic":
             method = chosen_solver(method, self.loss_name, second_derivatives=True)
-            outcome = self._system(corruption).solve(corruption, _checked_l2(l2), method)
+            outcome = self._system(corruption).solve(corruption, checked_l2(l2), method)
             how = outcome.value, outcome.n_iter, outcome.converged, outcome.message
             return Solution(outcome.W.T, outcome.b, *how, self.labels)
         return self._minimised(corruption, self._objective(corruption, l2), start, max_iter, tol, method)
@@ -209,7 +214,7 @@ class Problem:
             moments = second_moments(self.X, corruption, weights)
             outcome = lbfgs(objective, W, b, self.fit_intercept, moments, max_iter, tol)
         W, b = outcome.W, outcome.b
-        bounded = bool(objective.l2) or not objective.value(2.0 * W, 2.0 * b) < outcome.value
+        bounded = bool(objective.l2) or not objective.value(_FAR * W, _FAR * b) < outcome.value
         if not bounded:
             beside += "; larger weights are always better, so there is no minimum: use l2 > 0"
         if self.n_classes > 2:  # a shift of all biases changes nothing
@@ -238,7 +243,7 @@ class Problem:
     def inverse_gram(self, corruption: Corruption | str | None, l2: float) -> tuple[Array, Array, Array]:
         """The inverse of the quadratic loss's matrix (D x D) in units, the units, and the mean of E[x~]."""
         corruption = self._checked(corruption)
-        return self._system(corruption).inverse_gram(corruption, _checked_l2(l2))
+        return self._system(corruption).inverse_gram(corruption, checked_l2(l2))
 
     # -- pieces ---------------------------------------------------------------------------------------------
     def _checked(self, corruption: Corruption | str | None) -> Corruption:
@@ -268,7 +273,7 @@ class Problem:
         return loss
 
     def _objective(self, corruption: Corruption, l2: float) -> Objective:
-        _checked_l2(l2)
+        checked_l2(l2)
         loss, X = self._loss(corruption), self.X
         families = corruption.split(X.shape[1])
         one = families[0][1] if len(families) == 1 else None
@@ -408,12 +413,6 @@ def second_moments(X: Any, corruption: Corruption, weights: Array) -> Array:
     """sum_n weight_n E[x~_nd^2] of each feature, or what stands for it: it scales the weights for an optimiser."""
     X = corruption.prepare(X)
     return column_sums(X, weights, power=2) + corruption.covariance_sum(X, weights).diagonal()
-
-
-def _checked_l2(l2: float) -> float:
-    if not 0.0 <= l2 < np.inf:
-        raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
-    return l2
 
 
 def _shares(sample_weight: Array) -> Array:

@@ -49,7 +49,7 @@ def available(name: str) -> bool:
     return name in BUILTIN
 
 
-def load(name: str, *, read: Any = None, **options: Any) -> Dataset:
+def load(name: str, read: Any = None, /, **options: Any) -> Dataset:
     """Load a data set by name, or a file of your own.
 
     Parameters
@@ -86,7 +86,7 @@ def load(name: str, *, read: Any = None, **options: Any) -> Dataset:
     )
 
 
-def _load_real(name: str, form: str = "auto", **options: Any) -> Dataset:
+def _load_real(name: str, /, form: str = "auto", **options: Any) -> Dataset:
     from mcf_cli.datasets.store import verify
 
     loader = _loader(REAL[name])

@@ -1,5 +1,6 @@
 """A user's own data: svmlight, csv or npz; one file, or two of which the second holds the test rows."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -179,6 +180,14 @@ def _agreed(labels: list[str]) -> tuple[list[str], list[str]]:
     twice = next(text for text in sorted(distinct) if by_value[numbers[text]] != text)  # type: ignore[index]
     note = f"Labels that are the same number, such as {by_value[numbers[twice]]} and {twice}, count as one class."  # type: ignore[index]
     return [by_value[numbers[text]] for text in labels], [note]  # type: ignore[index]
+
+
+def label_values(labels: Sequence[str]) -> np.ndarray:
+    """Labels as a table in memory would have them: whole numbers where all of them are, else numbers, else texts."""
+    for kind in (np.int64, np.float64):
+        with contextlib.suppress(ValueError, OverflowError):
+            return np.array(labels, dtype=kind)
+    return np.array(labels)
 
 
 def _targets(labels: list[str], path: Path) -> np.ndarray:

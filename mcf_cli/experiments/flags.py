@@ -284,6 +284,10 @@ def check_groups_used(loaded: LoadedConfig, given: Mapping[str, Any]) -> None:
     if given.get("column_groups") is not None and not names & set(GROUPED):
         item = loaded.config.item
         raise McfError(f"--column-groups is for {' and '.join(GROUPED)}, and {item} runs neither.")
+    if given.get("column_groups") is not None and loaded.config.evaluation.protocol == "nightmare":
+        raise McfError(
+            "--column-groups: columns are lost together, and --deletion deletes each on its own: give one of the two."
+        )
 
 
 COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q"}

@@ -35,6 +35,7 @@ STORED = "advice.json"  # the same for the report
 _FEWEST = (
     6  # rows on which two models differ: with fewer, chance alone puts all on one side in over 5% of cases
 )
+_FEWEST_ROWS = 4 * _FEWEST  # of which a quarter tests
 _MOST_TIMES = 1000  # times the test rows: beyond that no one would collect them
 _METHOD = ["loss", "corruption", "surrogate", "multiclass", "penalty", "clip", "column_groups"]
 _PAIRED = [*_METHOD, *LEVELS, "l2", "repeat"]
@@ -112,7 +113,7 @@ class Advice:
             words += [f"{level}={cell_text(each.method[level])}"] if level else []
             words += ["*"] if place == self.chosen else []
             apart = (
-                "" if place == self.plain else _with_ends(each.difference, each.difference_interval, "+.1f")
+                "" if place == self.plain else _with_ends(each.difference, each.difference_interval, "+z.1f")
             )
             lines.append(
                 {
@@ -138,6 +139,13 @@ class Advice:
 
 def check_comparable(plan: Plan) -> None:
     """Refuse, before any fit, what leaves nothing to compare with or nothing to choose by."""
+    for part in plan.parts:
+        name, rows = part.facts.name, part.facts.shape[0]
+        if rows < _FEWEST_ROWS:
+            raise McfError(
+                f"{name} has {rows} rows, too few to compare methods: with fewer than {_FEWEST_ROWS} "
+                "no difference could be told from chance."
+            )
     methods = [trial.params["method"] for trial in plan.trials]
     if not any(_is_plain(method) for method in methods):
         raise McfError(
@@ -204,7 +212,7 @@ def beside_words(plain: Mapping[str, Any]) -> str:
     verdict = {"unclear": "no clear difference"}.get(plain["verdict"], f"clearly {plain['verdict']}")
     return (
         f"plain model, l2 {cell_text(plain['l2'])}: test error {plain['test_error']:.2%}; this one makes "
-        f"{100 * points:.2f} points {word} (95% interval {_range(ends, '.2f')}): {verdict}"
+        f"{100 * points:z.2f} points {word} (95% interval {_range(ends, 'z.2f')}): {verdict}"
     )
 
 
@@ -231,12 +239,12 @@ def read_advice(folder: Path) -> list[Advice]:
         raise McfError(f"{folder / STORED} cannot be read ({error}): run mcf compare again.") from None
 
 
-def _with_ends(share: float, ends: tuple[float, float], form: str = ".1f") -> str:
+def _with_ends(share: float, ends: tuple[float, float], form: str = "z.1f") -> str:
     """``12.4 (10.1, 14.7)``."""
     return f"{100 * share:{form}} ({100 * ends[0]:{form}}, {100 * ends[1]:{form}})"
 
 
-def _range(interval: tuple[float, float], form: str = ".1f") -> str:
+def _range(interval: tuple[float, float], form: str = "z.1f") -> str:
     return f"{100 * interval[0]:{form}} to {100 * interval[1]:{form}}"
 
 
@@ -359,7 +367,7 @@ def _sentence(verdict: str, chosen: Contender, plain: Contender, rows: int) -> s
     points, word, ends = _apart(chosen.difference, chosen.difference_interval)
     errors = (
         f"{chosen.words} makes {chosen.test_error:.1%} errors, the plain model {plain.test_error:.1%}: "
-        f"{100 * points:.1f} points {word} (95% interval {_range(ends)}, {rows:,} test rows)."
+        f"{100 * points:z.1f} points {word} (95% interval {_range(ends)}, {rows:,} test rows)."
     )
     if verdict == "better":
         return f"Clearly better: {errors}"

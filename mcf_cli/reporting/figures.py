@@ -405,8 +405,11 @@ def kind_of(rows: pd.DataFrame) -> Callable[..., Figure]:
         return aided_curves if varying(frame) else aided_sets
     if strengths_apart(frame):  # more methods than the paper's figures have looks for
         return sweep if varying(frame) else methods_figure
-    if frame["deletion"].nunique() > 1 and not frame["corruption"].isin(IN_FIGURE_9).all():
-        return sweep if frame["deletion"].nunique() > 2 else methods_figure
+    levels = frame["deletion"].nunique()
+    if levels == 2:  # two points make no curve
+        return methods_figure
+    if levels > 2 and not frame["corruption"].isin(IN_FIGURE_9).all():
+        return sweep
     for column, function in (
         ("deletion", fig9_nightmare),
         ("copies", fig6_explicit),

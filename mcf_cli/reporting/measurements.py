@@ -30,6 +30,7 @@ from mcf_cli.reporting.series import (
 
 FAINT = {"linewidth": 0.9, "alpha": 0.6, "markersize": 3.5}  # l1 is no part of the comparison that is judged
 SAMPLE_WIDTH = 8.5  # of a sample digit, in per cent of deletion
+PICTURES = ("mnist", "builtin-digits")  # their features are pixels
 EDGE = 4.5  # beyond the first and last level, in per cent: half a sample digit has room
 
 
@@ -94,7 +95,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, unbiased: bool) -> None:
                 look = loss_look(name, family)
                 faint = FAINT if family == "l1" else {}
                 part.curve(axes, part.PER_CENT * table["deletion"], table, look, **faint)
-    axes.set_xlabel("Pixels deleted at test time (%)")
+    what = "Pixels" if rows["dataset"].isin(PICTURES).all() else "Features"
+    axes.set_xlabel(f"{what} deleted at test time (%)")
     part.error_axis(axes)
     axes.set_ylim(0, None)
     low, high = axes.get_xlim()

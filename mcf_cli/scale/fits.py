@@ -39,6 +39,7 @@ from mcf_cli.scale.sums import (
     distinct,
     finish,
     how,
+    refuse_search,
     solve,
     task_of,
     total_weight,
@@ -58,7 +59,7 @@ def fit_chunks(
 
     Parameters
     ----------
-    model : the estimator
+    model : the estimator; of a search such as `MCFClassifierCV` the chosen `best_estimator_`
     source : `Chunks`; or a svmlight or .npz file, a list of them, an iterable of (X, y) or a function that returns
         one, which is read once, into a temporary folder. `Chunks.write` chooses the folder and keeps it
     on_pass : called after each pass over the data with its number and the objective at the weights it tried
@@ -77,6 +78,7 @@ def fit_chunks(
     >>> bool(model.score(X[1000:] / 16, y[1000:]) > 0.85)
     True
     """
+    refuse_search(model)
     if not isinstance(source, Chunks | LabelledRows):
         with tempfile.TemporaryDirectory(prefix="mcf-chunks-") as folder:
             return fit_chunks(model, Chunks.write(source, folder), on_pass)
@@ -258,6 +260,7 @@ def fit_dask(
     >>> model.predict([[1.0, 0.0], [0.0, 1.0]])
     array(['a', 'b'], dtype='<U1')
     """
+    refuse_search(model)
     client = _client(client)
     pieces = client.compute(_partitions(X, y, sample_weight))
     columns, targets, rows, pieces = _survey(client, pieces, model, n_features, zero_based)

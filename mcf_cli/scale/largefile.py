@@ -99,9 +99,9 @@ def sentence(paths: Sequence[str | os.PathLike[str]]) -> str:
     )
 
 
-def load_large(name: str, **options: Any) -> Dataset:
+def load_large(name: str, /, **options: Any) -> Dataset:
     """`datasets.load` of a user's file, its rows on disk."""
-    dataset = datasets.load(name, read=read_kept, **options)
+    dataset = datasets.load(name, read_kept, **options)
     # Fits from chunks agree to the tolerance, not to the last bit: their trials have keys of their own.
     return replace(dataset, sha256=fingerprint(dataset.sha256, "in chunks", KEPT))
 

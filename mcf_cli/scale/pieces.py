@@ -22,7 +22,7 @@ from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.datasets.dataset import missing_cells
 from mcf_cli.datasets.formats import svmlight
 from mcf_cli.datasets.formats.npz import as_floats, read_stored
-from mcf_cli.datasets.userfile import file_format, read_examples
+from mcf_cli.datasets.userfile import file_format, label_values, read_examples
 from mcf_cli.errors import McfError
 from mcf_cli.files import write_text
 
@@ -136,15 +136,11 @@ def read_file(path: str | Path, most: float = np.inf) -> Iterator[Piece]:
 
 
 def _csv_pieces(path: Path, most: float) -> Iterator[Piece]:
-    """Labels are numbers where all of them are."""
     (part,) = read_examples([path])
     if part.labels is None:
         raise McfError(f"{path} holds no labels: add a label column, for example one called label")
     _refuse_missing(part.X, path)
-    try:
-        y = np.array(part.labels, dtype=float)
-    except ValueError:
-        y = np.array(part.labels)
+    y = label_values(part.labels)
     for span in spans(part.X, most):
         yield Piece(part.X[span], y[span], str(path), columns=part.feature_names)
 

@@ -24,12 +24,13 @@ from mcf_cli.core.design.blocks import Block, Part
 from mcf_cli.core.design.dense import DenseBlock, Room
 from mcf_cli.core.design.objective import Minimand, Objective
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
+from mcf_cli.core.estimators_cv import MCFClassifierCV, MCFRegressorCV
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.label_noise import check_regularised
 from mcf_cli.core.losses.base import Batch
 from mcf_cli.core.model import class_weights
 from mcf_cli.core.problem import Problem, Solution, second_moments
-from mcf_cli.core.solvers import Outcome, conjugate_gradients
+from mcf_cli.core.solvers import Outcome, check_ending, checked_l2, conjugate_gradients
 from mcf_cli.core.solvers.lbfgs import lbfgs
 from mcf_cli.core.solvers.normal_equations import FAR
 
@@ -59,8 +60,7 @@ class Task:
         """The task, once its parameters are known to be valid: before any chunk is touched."""
         task = cls(corruption=resolve(corruption), **rest)
         task.corruption.check_parameters(task.n_features)
-        if not 0.0 <= task.l2 < np.inf:
-            raise ValueError(f"l2 must be a finite number of at least 0; got {task.l2!r}")
+        checked_l2(task.l2)
         if task.options.get("surrogate") == "variational" and task.options.get("shared_lambda"):
             raise ValueError(
                 "a lambda shared by all examples needs all of them at once; in chunks use shared_lambda=False"
@@ -281,6 +281,14 @@ Model = MCFClassifier | MCFRegressor
 Fitted = TypeVar("Fitted", bound=Model)
 
 
+def refuse_search(model: Any) -> None:
+    """ValueError for an estimator that chooses: its candidates are compared on rows in memory."""
+    if isinstance(model, MCFClassifierCV | MCFRegressorCV):
+        raise ValueError(
+            f"{type(model).__name__} chooses in memory: fit it to a sample of the rows, and give `best_estimator_` here"
+        )
+
+
 class Targets:
     """The labels of a classification as codes, or the targets of a regression as numbers."""
 
@@ -363,6 +371,7 @@ def how(model: Model, n_features: int, targets: Targets) -> dict[str, Any]:
     """The optimiser's parameters; a warm start is a start from the previous fit."""
     if not isinstance(model, MCFClassifier):
         return {}
+    check_ending(model.max_iter, model.tol)
     start = None
     if model.warm_start and np.array_equal(getattr(model, "classes_", ()), np.asarray(targets.classes)):
         start = model._previous(n_features)

@@ -3,17 +3,20 @@
 import csv
 import json
 import shlex
+from dataclasses import asdict
 
 import numpy as np
 import pytest
+from mcf_cli.cli.experiments import say_failures
 from mcf_cli.experiments.config import Config
 from mcf_cli.experiments.rows import Evidence
-from mcf_cli.reporting.advice import Contender, training_line
+from mcf_cli.reporting.advice import Contender, _sentence, beside_words, training_line
 from sklearn.datasets import load_breast_cancer
 
 from tests.cli.process import done, mcf_in
 
 FAST = ["--corruption", "blankout", "--q", "0.3,0.7", "--l2", "0.0001,0.01", "--quiet"]
+GROUPS = ["--corruption", "group_dropout", "--column-groups", "10"]
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +84,7 @@ def test_the_table_fits_80_columns_and_says_that_the_data_is_built_in(mcf, tmp_p
     assert "Compared on Reviews (built-in data)" in lines
     table = [line for line in lines if line.startswith((" plain", " blankout"))]
     assert len(table) == 2 and max(map(len, table)) <= 80
+    assert "±" not in result.out  # it has both ends of intervals
     assert "built-in" not in result.err  # --quiet
     advice = (tmp_path / "results/scratch/compare-builtin-reviews-logistic/advice.md").read_text()
     command = next(line for line in lines if line.strip().startswith("mcf train"))
@@ -160,14 +164,17 @@ def test_noise_is_not_called_an_improvement(mcf, tmp_path):
         (["nowhere.csv"], "cannot read nowhere.csv"),
         (["--config", "no_plain.yaml"], "compare needs the plain model"),
         (["--task", "regression"], "this command compares classifiers"),
+        (["three.csv"], "three.csv has 3 rows, too few to compare"),
+        (["--deletion", "0.5", *GROUPS], "columns are lost together, and --deletion deletes each on its own"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_any_fit(mcf, tmp_path, arguments, words):
     (tmp_path / "no_plain.yaml").write_text(
         "item: x\ndatasets: [builtin-reviews]\ngrid: [{loss: logistic, corruption: poisson}]\n"
     )
+    (tmp_path / "three.csv").write_text("a,label\n1,x\n2,y\n3,x\n")
     result = mcf("compare", *arguments)
-    assert result.code == 2 and words in result.err
+    assert result.code == 2 and words in result.err and len(result.err.splitlines()) <= 2
     assert not (tmp_path / "results").exists()
 
 
@@ -228,3 +235,16 @@ def test_the_plain_model_stands_beside_no_plain_model_and_no_regression(tumours,
     for result in (plain, regression):
         assert result.code == 0, result.err
         assert "plain" not in json.loads(result.out)
+
+
+def test_no_difference_is_not_a_negative_one():
+    even = Contender({"corruption": "blankout", "q": 0.5}, 0.1, 0.1, 0.2, (0.1, 0.3), 0.0, (-0.0, 0.0), 0)
+    assert "0.0 points fewer (95% interval 0.0 to 0.0" in _sentence("unclear", even, even, 100)
+    assert "-0.0" not in _sentence("unclear", even, even, 100)
+    assert "this one makes 0.00 points" in beside_words({**asdict(even), "verdict": "unclear"})
+
+
+def test_failures_for_one_reason_take_one_line(capsys):
+    say_failures({"plain": "no rows", "blankout": "no rows", "poisson": "negative values"})
+    lines = ["failed: plain and 1 more: no rows", "failed: poisson: negative values"]
+    assert capsys.readouterr().err.splitlines() == lines

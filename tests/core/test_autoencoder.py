@@ -116,3 +116,12 @@ def test_wrong_parameters_are_refused():
         with pytest.raises(ValueError, match=next(iter(wrong))):
             MarginalizedAutoencoder(**wrong).fit(COUNTS)
     assert list(most_frequent(np.array([[1.0, 0.0, 2.0], [1.0, 0.0, 0.0]]), 2)) == [0, 2]
+
+
+@pytest.mark.parametrize("output", ["stacked", "layers", "last"])
+@pytest.mark.parametrize("rows", [COUNTS, WIDE], ids=["dense", "sparse"])
+def test_float32_rows_have_float32_features(output, rows):
+    model = MarginalizedAutoencoder(n_layers=2, output=output).fit(rows)
+    found, double = model.transform(rows.astype(np.float32)), model.transform(rows)
+    assert found.dtype == np.float32 and double.dtype == np.float64
+    assert abs(found - double).max() < 1e-4

@@ -13,6 +13,7 @@ from mcf_cli import (
     MCFClassifierCV,
     MCFRegressor,
     MCFRegressorCV,
+    Multinomial,
     PerFeature,
     load,
 )
@@ -340,7 +341,54 @@ def test_families_may_speak_of_columns_by_name(digits):
     assert list(regression.feature_names_in_) == list(frame)
 
 
+def test_one_level_a_feature_stays_unless_levels_are_given(digits):
+    X, y = digits
+    own = Dropout(q=np.linspace(0.0, 0.5, X.shape[1]))
+    search = MCFClassifierCV([own, "blankout"], l2s=[1e-2], cv=2, qs={"blankout": [0.9]}).fit(X, y)
+    assert search.corruption_ is own and search.q_ is None
+    np.testing.assert_allclose(search.coef_, MCFClassifier(corruption=own, l2=1e-2).fit(X, y).coef_)
+    confused = families_of(Multinomial(blocks=2, confusion=[[0.9, 0.1], [0.2, 0.8]]), None, X)
+    assert confused[0].levels == (None,)
+    assert families_of(own, [0.1, 0.3], X)[0].levels == (0.1, 0.3)
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        lambda model, X, y: model.score(X, y),
+        make_scorer(lambda y, found: np.mean(y == found)),
+        "neg_max_error",
+    ],
+    ids=["callable", "a plain function", "a metric"],
+)
+def test_scorers_that_take_no_weights_get_none(digits, scoring):
+    X, y = digits
+    weight, cv = np.random.default_rng(0).uniform(0.5, 2.0, len(y)), KFold(2)
+    grid = {"qs": [0.2], "l2s": [0.1], "cv": cv, "scoring": scoring}
+    if scoring == "neg_max_error":
+        search, model = MCFRegressorCV(**grid), MCFRegressor(corruption=Blankout(0.2), l2=0.1)
+    else:
+        search, model = MCFClassifierCV(**grid), MCFClassifier(corruption=Blankout(0.2), l2=0.1)
+    scorer, scores = get_scorer(scoring), []
+    for train, test in cv.split(X):
+        scores.append(scorer(model.fit(X[train], y[train], weight[train]), X[test], y[test]))
+    assert search.fit(X, y, sample_weight=weight).best_score_ == pytest.approx(np.mean(scores), rel=1e-3)
+
+
+def test_leaving_one_out_in_parallel_changes_nothing_and_keeps_no_groups(diabetes):
+    X, y = diabetes[0][:50], diabetes[1][:50]
+    one, two = (
+        MCFRegressorCV(qs=[0.1, 0.3], l2s=[0.1, 1.0], cv="loo", n_jobs=jobs).fit(X, y) for jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.scores_path_["blankout"], two.scores_path_["blankout"])
+    with pytest.raises(ValueError, match="leaves out single rows, not groups"):
+        MCFRegressorCV(cv="loo").fit(X, y, groups=np.arange(50) % 5)
+
+
 BAD = {
+    "levels that are no numbers": (dict(qs="a"), "qs of blankout must be one or more finite numbers"),
+    "penalties that are no numbers": (dict(l2s="a"), "l2s must be one or more finite numbers"),
+    "iterations below zero": (dict(max_iter=-5), "max_iter must be a whole number"),
     "no family": (dict(corruption=[]), "empty list"),
     "unknown family": (dict(corruption=["blankout", "salt"]), "corruption='salt'"),
     "level out of range": (dict(qs=[0.2, 1.0]), r"q must lie in \[0, 1\)"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, Laplace, Multinomial, Poisson
 from mcf_cli.core.problem import Problem
+from mcf_cli.core.solvers import leave_one_out
 from mcf_cli.core.solvers.leave_one_out import ridge_loo
 from scipy import sparse
 
@@ -182,3 +183,19 @@ def test_sparse_rows_whose_squares_would_drown_the_ridge(fit_intercept):
             0
         ]
         np.testing.assert_allclose(left_out[n], centre[1] + (X[n] - centre[0]) @ W, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("corruption", [Dropout(0.4), BitSwap(0.2), Poisson()], ids=str)
+def test_rows_leave_alone_as_they_leave_together(monkeypatch, container, corruption):
+    """Of all rows at a time or one by one; here each row holds other columns."""
+    X = (RNG.random((40, 25)) < 0.2).astype(float)
+    problem = Problem(container(X), np.arange(40) % 2, loss="quadratic")
+    together = problem.loo(corruption, 0.01)
+    monkeypatch.setattr(leave_one_out, "_ROOM", 1)
+    np.testing.assert_allclose(problem.loo(corruption, 0.01), together, rtol=1e-8, atol=1e-10)
+
+
+def test_a_penalty_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="l2 must be a finite number of at least 0; got 'a'"):
+        Problem(TALL, np.arange(16) % 2, loss="quadratic").loo(None, "a")

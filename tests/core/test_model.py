@@ -1,5 +1,7 @@
 """What estimators share: columns by name, weights of classes, precision, nested parameters, what a fit says."""
 
+from inspect import signature
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,11 +14,13 @@ from mcf_cli import (
     GroupDropout,
     MCFClassifier,
     MCFRegressor,
+    Multinomial,
     PerFeature,
     Poisson,
     load,
 )
 from mcf_cli.core.prediction import Preparation
+from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -213,3 +217,53 @@ def test_a_fit_says_a_line_where_it_is_asked_to(capsys):
     line = capsys.readouterr().out
     assert f"MCFClassifier: objective {model.objective_:.6g} after {model.n_iter_} iterations" in line
     assert line.count("\n") == 1
+
+
+def test_a_corruption_shows_its_parameters_wherever_it_is_printed():
+    assert repr(MCFClassifier(corruption=Blankout(q=0.5))) == "MCFClassifier(corruption=Blankout(q=0.5))"
+    grid = GridSearchCV(make_pipeline(MCFClassifier(corruption=PerFeature([([0], Dropout())]))), {})
+    assert "Dropout(q=0.5)" in repr(grid) and "l2" not in repr(grid)
+    assert str(signature(Dropout)) == "(q: 'Any' = 0.5)"  # help still tells the default
+    assert repr(clone(Dropout())) == "Dropout(q=0.5)"
+
+
+@pytest.mark.parametrize("corruption", [None, [None, "dropout"]], ids=["none", "a list"])
+def test_what_is_no_corruption_has_no_level_to_set(corruption):
+    with pytest.raises(ValueError, match="no parameter for corruption__q; set corruption to one"):
+        MCFClassifier(corruption=corruption).set_params(corruption__q=0.1)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_float32_rows_have_float32_copies_and_marginal_probabilities(container):
+    X, y = table(classes=2)
+    rows = container(X.to_numpy().astype(np.float32))
+    assert Dropout(q=0.3).sample(rows, 0).dtype == Poisson().sample(rows, 0).dtype == np.float32
+    assert Dropout(q=0.3).sample(rows.astype(np.int64), 0).dtype == np.float64
+    model = MCFClassifier(corruption=Dropout(q=0.3), **TIGHT).fit(rows, y)
+    for method in ("exact", "bound", "sample"):
+        options = {"marginalize": True, "method": method, "n_samples": 5}
+        single, double = (model.predict_proba(each, **options) for each in (rows, rows.astype(np.float64)))
+        assert single.dtype == np.float32 and double.dtype == np.float64
+        np.testing.assert_allclose(single, double, rtol=1e-5)
+
+
+def test_a_copy_of_a_frame_may_speak_of_its_columns():
+    X, _ = table()
+    by_name = PerFeature([(["left"], Dropout(q=0.5))]).sample(X, 0)
+    np.testing.assert_array_equal(by_name, PerFeature([([1], Dropout(q=0.5))]).sample(X.to_numpy(), 0))
+
+
+def test_blocks_of_symbols_may_be_given_by_name():
+    symbols = np.random.default_rng(0).integers(0, 2, (60, 2))
+    X = pd.DataFrame(np.column_stack([symbols == 0, symbols == 1]).astype(float), columns=list("abcd"))
+    y = symbols[:, 0]
+    named = MCFClassifier(corruption=Multinomial(blocks=[["a", "c"], ["b", "d"]]), **TIGHT).fit(X, y)
+    numbered = MCFClassifier(corruption=Multinomial(blocks=[[0, 2], [1, 3]]), **TIGHT).fit(X.to_numpy(), y)
+    np.testing.assert_array_equal(named.coef_, numbered.coef_)
+    for blocks, rows, words in [
+        ([["a", "c"], ["b", "d"]], X.to_numpy(), "gives columns by name, and X has no column names"),
+        (["a", "b", "c", "d"], X, "give a list a block"),
+        (None, X, "give the number of symbols of each block"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            MCFClassifier(corruption=Multinomial(blocks=blocks)).fit(rows, y)

@@ -9,7 +9,6 @@ from mcf_cli.core.problem import Problem
 from mcf_cli.core.solvers.newton import _Model, _shorter, correlations, newton
 from scipy import sparse
 from sklearn.datasets import load_digits
-from sklearn.datasets import load_digits
 
 from tests.core.cases import BY_NAME, CASES, LABELS
 from tests.core.loss_cases import BINARY_AND_THREE, EVERY_CASE, LOSSES
@@ -231,28 +230,6 @@ def test_a_fit_that_is_cut_short_is_close_to_the_whole_one():
     assert not cut.converged
     np.testing.assert_allclose(cut.coef, whole.coef, atol=1e-3)
     np.testing.assert_allclose(cut.intercept, whole.intercept, atol=1e-3)
-
-
-@pytest.mark.parametrize("growth", [2.0, 5.0, 10.0, 20.0, 100.0])
-def test_a_step_that_overshoots_an_exponential_is_cut_to_its_minimum(growth):
-    """Where that is not below a tenth of the step; on the line the value is a tangent and an exponential above it."""
-    slope, tangent = -3.0, np.expm1(growth) - growth
-    share = _shorter(1.0, -slope * tangent / growth**2, -slope)
-    assert share == pytest.approx(max(0.1, np.log1p(growth) / growth), rel=1e-6)
-
-
-@pytest.mark.parametrize("excess", [np.inf, np.nan])
-def test_a_step_into_overflow_is_cut_too(excess):
-    assert 0.0 < _shorter(0.5, excess, 1.0) <= 0.25
-
-
-@pytest.mark.parametrize("multiclass", ["pairwise", "shared"])
-def test_separable_rows_of_several_classes_end_next_to_a_loss_of_zero(multiclass):
-    """A step by the curvature of rows on the wrong side, which have next to none, went to weights of 1e11."""
-    X, y = load_digits(return_X_y=True)
-    found = Problem(X[::2] / 16, y[::2], multiclass=multiclass).solve(None, 0.0, tol=1e-4)
-    assert abs(found.objective) < 1e-12
-    assert np.abs(found.coef).max() < 1e5
 
 
 @pytest.mark.parametrize("growth", [2.0, 5.0, 10.0, 20.0, 100.0])

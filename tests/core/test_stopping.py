@@ -151,3 +151,35 @@ def test_separable_rows_without_a_penalty_warn_that_there_is_no_minimum(loss):
         warnings.simplefilter("error")
         MCFClassifier(loss=loss, corruption=None, l2=1e-3).fit(separable, y)
         MCFClassifier(loss=loss, corruption=None).fit(X, np.random.default_rng(1).integers(2, size=60))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+@pytest.mark.parametrize("ending", [{"tol": 0.5}, {"max_iter": 1}], ids=["tol", "max_iter"])
+def test_a_fit_that_ends_early_does_not_call_its_classes_separable(loss, ending):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MCFClassifier(loss=loss, corruption=None, **ending).fit(X, y)
+    assert not any("separable" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"max_iter": -5}, "max_iter must be a whole number of at least 0; got -5"),
+        ({"max_iter": 2.5}, "max_iter must be a whole number"),
+        ({"tol": -1}, "tol must be a finite number of at least 0; got -1"),
+        ({"tol": "fine"}, "tol must be a finite number"),
+        ({"l2": "a"}, "l2 must be a finite number of at least 0; got 'a'"),
+        ({"l2": "a", "loss": "quadratic"}, "l2 must be a finite number"),
+        ({"l2": "a", "label_noise": 0.1}, "l2 must be a finite number"),
+    ],
+    ids=str,
+)
+def test_what_ends_a_fit_is_checked_in_memory_and_in_chunks(bad, words):
+    X, y = np.eye(4), np.arange(4) % 2
+    for fit in (lambda model: model.fit(X, y), lambda model: fit_chunks(model, [(X, y)])):
+        with pytest.raises(ValueError, match=words):
+            fit(MCFClassifier(**bad))

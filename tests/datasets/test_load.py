@@ -8,6 +8,7 @@ from mcf_cli.datasets import available, load, names
 from mcf_cli.datasets.dataset import seeded_split, shuffled_rows
 from mcf_cli.datasets.store import registry
 from mcf_cli.errors import McfError
+from mcf_cli.scale.largefile import load_large
 
 
 def test_every_shape_of_the_registry_belongs_to_a_name():
@@ -89,3 +90,12 @@ def test_a_split_leaves_something_on_both_sides():
         train, test = seeded_split(3, fraction)
         assert len(train) >= 1
         assert len(test) >= 1
+
+
+@pytest.mark.parametrize("option", ["read", "name", "path"])
+def test_an_option_called_as_a_parameter_inside_is_unknown(tmp_path, option):
+    (tmp_path / "own.csv").write_text("a,label\n1,x\n2,y\n")
+    for name in (str(tmp_path / "own.csv"), "builtin-digits", "splice"):
+        for read in (load, load_large):
+            with pytest.raises(McfError, match=f"{name} has no option {option}; its options"):
+                read(name, **{option: 5})

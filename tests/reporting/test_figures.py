@@ -332,3 +332,11 @@ def test_an_aid_changes_the_line_and_not_the_colour():
     still = both[both["deletion"] == 0.5]
     assert kind_of(still) is aided.aided_sets
     assert draw(still).axes[0].get_xlabel() == "Test error (%)"
+
+
+def test_two_levels_of_deletion_are_bars_and_features_are_not_called_pixels():
+    rows = made_up.nightmare(unbiased=False)
+    two = rows[rows["deletion"].isin(sorted(rows["deletion"].unique())[:2])]
+    assert kind_of(two) is figures.methods_figure and kind_of(rows) is measurements.fig9_nightmare
+    labels = [draw(rows.assign(dataset=name)).axes[0].get_xlabel() for name in ("mnist", "own.csv")]
+    assert labels == [f"{what} deleted at test time (%)" for what in ("Pixels", "Features")]

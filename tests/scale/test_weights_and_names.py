@@ -3,7 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
-from mcf_cli import Blankout, Chunks, Dropout, MCFClassifier, MCFRegressor, PerFeature, fit_chunks, fit_dask
+from mcf_cli import (
+    Blankout,
+    Chunks,
+    Dropout,
+    MCFClassifier,
+    MCFClassifierCV,
+    MCFRegressor,
+    MCFRegressorCV,
+    PerFeature,
+    fit_chunks,
+    fit_dask,
+)
 from mcf_cli.errors import McfError
 from sklearn.base import clone
 
@@ -102,3 +113,19 @@ def test_weights_and_names_on_a_cluster(tmp_path):
     for found in (of_frames, of_file):
         assert_same_model(found, by_name)
         assert list(found.feature_names_in_) == ["age", "left", "right"]
+
+
+@pytest.mark.parametrize("search", [MCFClassifierCV(), MCFRegressorCV()], ids=["classifier", "regressor"])
+def test_a_search_is_refused_where_rows_are_not_in_memory(search):
+    X, y = framed()
+    for fit in (lambda: fit_chunks(search, [(X, y)]), lambda: fit_dask(search, [(X, y)])):
+        with pytest.raises(ValueError, match="chooses in memory: fit it to a sample of the rows"):
+            fit()
+
+
+@pytest.mark.parametrize(("labels", "classes"), [(["3", "10"], [3, 10]), (["0.5", "2"], [0.5, 2.0])], ids=str)
+def test_labels_of_a_csv_file_are_what_a_table_would_have(tmp_path, labels, classes):
+    lines = "".join(f"{row},{labels[row % 2]}\n" for row in range(8))
+    (tmp_path / "rows.csv").write_text(f"a,label\n{lines}")
+    found = fit_chunks(MCFClassifier(l2=0.1), tmp_path / "rows.csv").classes_
+    assert found.tolist() == classes and found.dtype == np.array(classes).dtype

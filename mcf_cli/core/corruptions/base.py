@@ -13,19 +13,20 @@ Mean and variance are polynomials in x for every family but `Multinomial`, whose
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn import config_context
 from sklearn.base import BaseEstimator
 
+from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.kernels.dispatch import Array
+from mcf_cli.core.kernels.threads import Scratch
 
 Pullback = Callable[[Array, Array], Array]
 Jet = tuple[Array, Array, Array]  # a value and its two derivatives
@@ -59,21 +60,6 @@ def squared(X: Any) -> Any:
 def column_sums(X: Any, weights: Array, power: int = 1) -> Array:
     """sum_n weights_n x_nd^power, for power 1 or 2."""
     return np.asarray((squared(X) if power == 2 else X).T @ weights).ravel()
-
-
-class Scratch(threading.local):
-    """Room for one table a thread, which the tables of all blocks of a design take turns in."""
-
-    room: Array = np.empty(0)
-
-    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
-        """Elsewhere there is room of its own: a design may travel to a worker."""
-        return Scratch, ()
-
-    def table(self, rows: int, width: int) -> Array:
-        if len(self.room) < rows * width:
-            self.room = np.empty(rows * width)
-        return self.room[: rows * width].reshape(rows, width)
 
 
 @dataclass(frozen=True)
@@ -182,10 +168,15 @@ class Corruption(BaseEstimator, ABC):
     couples = False  # several features change together
     moves_along = False  # x~ - x has the same law at every x: an offset of a column is one of the biases
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """With every parameter: `Dropout()` would hide its q."""
-        with config_context(print_changed_only=False):
-            return super().__repr__(N_CHAR_MAX)
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Hide defaults from scikit-learn's printing, which leaves them out: `Dropout()` would not say its q."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            form = signature(cls.__init__)
+            own, *others = form.parameters.values()
+            cls.__signature__ = form.replace(parameters=others)  # what help and completion show
+            asked = [one.replace(default=Parameter.empty) for one in others]
+            cls.__init__.__signature__ = form.replace(parameters=[own, *asked])  # type: ignore[attr-defined]
 
     # -- parameters -----------------------------------------------------------------------------------------
     def _parameter(self, name: str, low: float, high: float, open_high: bool = True) -> Any:
@@ -406,12 +397,13 @@ class Corruption(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : rows, dense or sparse
+        X : rows, dense (a DataFrame, or of float32, too) or sparse
         rng : the numpy generator that draws, or the seed of one; None for a fresh seed
 
         Returns
         -------
-        array or sparse matrix of the shape of X; sparse stays sparse where zeros stay zero, a sparse array an array
+        array or sparse matrix of the shape of X; sparse stays sparse where zeros stay zero, a sparse array an array,
+        and float32 float32
 
         Examples
         --------
@@ -419,7 +411,11 @@ class Corruption(BaseEstimator, ABC):
         >>> Poisson().sample([[1.0, 5.0, 0.0]], 0)
         array([[1., 1., 0.]])
         """
-        copy = self.draw(X if sp.issparse(X) else np.asarray(X, dtype=float), np.random.default_rng(rng))
+        corruption = self.named(ColumnNames.of(X))
+        rows = X if sp.issparse(X) else np.asarray(X)
+        kind = np.float32 if rows.dtype == np.float32 else np.float64
+        copy = corruption.draw(rows.astype(np.float64, copy=False), np.random.default_rng(rng))
+        copy = copy.astype(kind, copy=False)
         return sp.csr_array(copy) if isinstance(X, sp.sparray) and sp.issparse(copy) else copy
 
     @abstractmethod

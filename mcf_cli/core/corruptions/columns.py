@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _get_feature_names
 
-from mcf_cli.core.corruptions.base import Array
+from mcf_cli.core.kernels.dispatch import Array
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,13 @@ class ColumnNames:
         if wanted.ndim != 1 or not len(wanted) or not all(isinstance(name, str) for name in wanted):
             return columns
         return np.array([self._number(name, owner) for name in wanted])
+
+    def in_groups(self, groups: Any, owner: str) -> Any:
+        """A list of column groups with numbers for names; `groups` itself where it has none."""
+        if not isinstance(groups, list | tuple):
+            return groups
+        found = [self.numbers(group, owner) for group in groups]
+        return groups if all(new is old for new, old in zip(found, groups, strict=True)) else found
 
     def among(self, numbers: Array) -> ColumnNames:
         """The same of some of the columns."""

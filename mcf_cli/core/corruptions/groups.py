@@ -9,10 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from mcf_cli.core.corruptions.base import Array, Corruption, Moments, Pairs, Scratch
+from mcf_cli.core.corruptions.base import Array, Corruption, Moments, Pairs
 from mcf_cli.core.corruptions.columns import ColumnNames, column_numbers
 from mcf_cli.core.corruptions.elementwise import Blankout, Coded, Dropout, Identity
 from mcf_cli.core.kernels.dispatch import canonical, index_type
+from mcf_cli.core.kernels.threads import Scratch
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,8 @@ class Grouped(Corruption):
         self._by_column(n_features)
 
     def named(self, table: ColumnNames) -> Corruption:
-        if not isinstance(self.groups, list | tuple):
-            return self
-        groups = [table.numbers(group, type(self).__name__) for group in self.groups]
-        same = all(new is old for new, old in zip(groups, self.groups, strict=True))
-        return self if same else type(self)(groups, self.q)
+        groups = table.in_groups(self.groups, type(self).__name__)
+        return self if groups is self.groups else type(self)(groups, self.q)
 
     def moments(self) -> Moments:
         raise TypeError("grouped columns have no per-column moments: use `covariance_sum`")

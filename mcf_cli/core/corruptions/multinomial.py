@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, Pullback
+from mcf_cli.core.corruptions.columns import ColumnNames, column_numbers, shortened
 from mcf_cli.core.corruptions.elementwise import Linear
 
 
@@ -63,7 +64,7 @@ class Multinomial(Linear):
     ----------
     q : the probability of a misread symbol in [0, 1)
     blocks : the number of symbols per block (consecutive columns), a list with the number of each block ([3, 2]), or
-        a list of column groups
+        a list of column groups (each given as the columns of `PerFeature` are)
     confusion : symbols held x symbols read, each row a distribution; replaces q
 
     Examples
@@ -88,6 +89,14 @@ class Multinomial(Linear):
         for group in self._groups(n_features):
             self._log_confusion(n_features, group)
 
+    def named(self, table: ColumnNames) -> Corruption:
+        if isinstance(self.blocks, list | tuple) and any(isinstance(block, str) for block in self.blocks):
+            raise ValueError(
+                f"Multinomial: blocks={shortened(self.blocks)} holds names; give a list a block ([['a', 'b'], ...])"
+            )
+        blocks = table.in_groups(self.blocks, "Multinomial")
+        return self if blocks is self.blocks else Multinomial(self.q, blocks, self.confusion)
+
     def at(self, columns: Any) -> Corruption:
         raise ValueError("Multinomial acts on whole blocks: pass PerFeature all columns of each block")
 
@@ -101,14 +110,22 @@ class Multinomial(Linear):
                     "give the number of symbols of each block (2 or more), or a list of column groups"
                 )
             return [np.arange(n_features).reshape(-1, size)]
-        groups = [np.asarray(group, dtype=int) for group in self.blocks]
-        if all(group.ndim == 0 for group in groups):  # the sizes of consecutive blocks
-            ends = np.cumsum(groups)
-            groups = [np.arange(end - size, end) for size, end in zip(groups, ends, strict=True)]
-        if not np.array_equal(np.sort(np.concatenate(groups)), np.arange(n_features)):
+        try:
+            sizes = all(isinstance(block, int | np.integer) for block in self.blocks)
+        except TypeError:
+            raise ValueError(
+                f"Multinomial: blocks={self.blocks!r}; give the number of symbols of each block, a list of these "
+                "numbers ([3, 2]), or a list of column groups ([[0, 1], [2, 3, 4]])"
+            ) from None
+        if sizes:  # of consecutive blocks
+            ends = np.cumsum(self.blocks)
+            groups = [np.arange(end - size, end) for size, end in zip(self.blocks, ends, strict=True)]
+        else:
+            groups = [column_numbers(block, n_features, "Multinomial") for block in self.blocks]
+        if not groups or not np.array_equal(np.sort(np.concatenate(groups)), np.arange(n_features)):
             raise ValueError(f"Multinomial: blocks must hold each of the {n_features} columns exactly once")
-        sizes = sorted({len(group) for group in groups})
-        return [np.array([group for group in groups if len(group) == size]) for size in sizes]
+        lengths = sorted({len(group) for group in groups})
+        return [np.array([group for group in groups if len(group) == length]) for length in lengths]
 
     def _log_confusion(self, n_features: int, group: Array) -> Array:
         """log p, blocks x symbols (held) x symbols (read)."""

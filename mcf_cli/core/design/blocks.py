@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, Pullback, Scratch, squared
+from mcf_cli.core.corruptions.base import Array, Corruption, Expansion, Pairs, Pullback, squared
 from mcf_cli.core.corruptions.groups import Cells, Grouped
 from mcf_cli.core.design.coding import CodeBook, Coding, Entries, held_columns
 from mcf_cli.core.design.lines import line_of
@@ -35,7 +35,7 @@ from mcf_cli.core.kernels.dispatch import (
     pairs_along,
     pairs_pullback,
 )
-from mcf_cli.core.kernels.threads import a_few_at_a_time, in_threads
+from mcf_cli.core.kernels.threads import Scratch, a_few_at_a_time, in_threads
 
 _CACHE = 1 << 20  # bytes: a table larger than this is walked in order, by columns, instead of at random
 

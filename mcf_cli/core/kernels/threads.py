@@ -1,4 +1,4 @@
-"""How many threads a fit uses, and work shared out to them; BLAS keeps to one thread during a fit."""
+"""How many threads a fit uses, work shared out to them and room for each; BLAS keeps to one thread during a fit."""
 
 from __future__ import annotations
 
@@ -101,3 +101,18 @@ def a_few_at_a_time(function: Callable[[Any], Any], items: list[Any]) -> Iterato
 def _shares(n: int) -> list[slice]:
     edges = np.linspace(0, n, threads() + 1).astype(int)
     return [slice(start, end) for start, end in itertools.pairwise(edges)]
+
+
+class Scratch(threading.local):
+    """Room for one table a thread, which the tables of all blocks of a design take turns in."""
+
+    room: np.ndarray = np.empty(0)
+
+    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
+        """Elsewhere there is room of its own: a design may travel to a worker."""
+        return Scratch, ()
+
+    def table(self, rows: int, width: int) -> np.ndarray:
+        if len(self.room) < rows * width:
+            self.room = np.empty(rows * width)
+        return self.room[: rows * width].reshape(rows, width)

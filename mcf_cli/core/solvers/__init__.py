@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,21 @@ def chosen_solver(method: str, loss: str, second_derivatives: bool) -> str:
             f"use {' or '.join(map(repr, fitting))}"
         )
     return method
+
+
+def checked_l2(l2: float) -> float:
+    """The penalty itself; ValueError where it is none."""
+    if not isinstance(l2, Real) or not 0.0 <= l2 < np.inf:
+        raise ValueError(f"l2 must be a finite number of at least 0; got {l2!r}")
+    return l2
+
+
+def check_ending(max_iter: int, tol: float) -> None:
+    """ValueError where a fit could not tell when to end."""
+    if not isinstance(max_iter, Integral) or max_iter < 0:
+        raise ValueError(f"max_iter must be a whole number of at least 0; got {max_iter!r}")
+    if not isinstance(tol, Real) or not 0.0 <= tol < np.inf:
+        raise ValueError(f"tol must be a finite number of at least 0; got {tol!r}")
 
 
 ROUNDING = 1e-13  # of the objective: what its values cannot tell

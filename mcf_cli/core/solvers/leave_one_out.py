@@ -8,7 +8,7 @@ without the example (mean loss over the other N - 1, same l2).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.elementwise import Gaussian, Identity, Laplace
-from mcf_cli.core.solvers import inverse_root, triangular, units, without
+from mcf_cli.core.solvers import checked_l2, inverse_root, triangular, units, without
 from mcf_cli.core.solvers.least_squares import SMALL, QuadraticSystem, certain
 from mcf_cli.core.solvers.normal_equations import LinearFit, brought_near
+
+_Along = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+_Roots = tuple[Array, Array, Array]
+_ROOM = 1 << 21  # numbers that some examples at a time may take
 
 
 def leave_one_out(
@@ -29,15 +33,17 @@ def leave_one_out(
     """Predictions for each example by the model fitted to the others, N x C."""
     if method not in ("exact", "paper"):
         raise ValueError(f"method={method!r} is not known; give 'exact' or 'paper'")
-    N = X.shape[0]
+    N, ridge = X.shape[0], checked_l2(l2)
     if N < 2:
         raise ValueError("leave-one-out needs at least two examples")
+    acting = corruption
     constant = _constant_variance(corruption, X.shape[1])
-    if method == "exact" and constant is not None and l2 + constant > 0.0 and X.shape[1] >= N:
-        predictions, doubtful = ridge_loo(X, Y, (N - 1) * (l2 + constant), fit_intercept)
-        return refit_without(doubtful, predictions, X, Y, corruption, l2, fit_intercept)
-    kept_l2 = N * l2 if method == "paper" else (N - 1) * l2
-    system = _Inverse(X, Y, corruption, kept_l2, fit_intercept)
+    if method == "exact" and constant is not None:
+        acting, ridge = Identity(), l2 + constant
+        if ridge > 0.0 and X.shape[1] >= N:
+            predictions, doubtful = ridge_loo(X, Y, (N - 1) * ridge, fit_intercept)
+            return refit_without(doubtful, predictions, X, Y, corruption, l2, fit_intercept)
+    system = _Inverse(X, Y, acting, (N if method == "paper" else N - 1) * ridge, fit_intercept)
     if not system.sound:
         warnings.warn(
             "leave-one-out: the system is nearly singular; drop copies of columns or raise l2",
@@ -46,7 +52,7 @@ def leave_one_out(
         )
     if method == "paper":
         return hat_matrix_loo(system, Y)
-    predictions, doubtful = removed_variance_loo(system, X, Y, corruption)
+    predictions, doubtful = removed_variance_loo(system, X, Y, acting)
     return refit_without(doubtful, predictions, X, Y, corruption, l2, fit_intercept)
 
 
@@ -201,26 +207,33 @@ class _Inverse:
             return self.G @ (self.G.T @ V)
         return V / self.r[:, None] - self.T.T @ (self.T @ V)
 
-    def forms(self) -> tuple[Array, Array, Callable[[int, Array, Array], tuple[Array, Array, Array]]]:
-        """Of every example m' P m and x' P m, with its mean m and clean x; and for example n and directions F on a
-        support F' P F, F' P m and F' P x. As products of roots, where there is one: P itself is large."""
+    def forms(self) -> tuple[Array, Array, _Along]:
+        """Of every example m' P m and x' P m, with its mean m and clean x; and for some examples, each with its
+        directions F on a support, F' P F, F' P m and F' P x. As products of roots, where there is one: P itself is
+        large."""
         if self.G is None:
             P_mean, P_clean = self.times(self.M.T), self.times(self.clean.T)
             own, cross = (self.M.T * P_mean).sum(axis=0), (self.clean.T * P_mean).sum(axis=0)
 
-            def along(n: int, support: Array, F: Array) -> tuple[Array, Array, Array]:
-                T = self.T[:, support] @ F
-                of_F = (F.T / self.r[support]) @ F - T.T @ T
-                return of_F, F.T @ P_mean[support, n], F.T @ P_clean[support, n]
+            def along(rows: Array, support: Array, F: Array) -> tuple[Array, Array, Array]:
+                T, Ft = self.T.T[support].swapaxes(1, 2) @ F, F.swapaxes(1, 2)
+                of_F = (Ft / self.r[support][:, None, :]) @ F - T.swapaxes(1, 2) @ T
+                mean, clean = P_mean[support, rows[:, None]], P_clean[support, rows[:, None]]
+                return of_F, _times(Ft, mean), _times(Ft, clean)
 
             return own, cross, along
         G, mean, clean = self.G, self.M @ self.G, self.clean @ self.G
 
-        def along_root(n: int, support: Array, F: Array) -> tuple[Array, Array, Array]:
-            root = G[support].T @ F
-            return root.T @ root, root.T @ mean[n], root.T @ clean[n]
+        def along_root(rows: Array, support: Array, F: Array) -> tuple[Array, Array, Array]:
+            root = F.swapaxes(1, 2) @ G[support]
+            return root @ root.swapaxes(1, 2), _times(root, mean[rows]), _times(root, clean[rows])
 
         return (mean * mean).sum(axis=1), (clean * mean).sum(axis=1), along_root
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """Each matrix times its vector."""
+    return (matrices @ vectors[:, :, None])[:, :, 0]
 
 
 def hat_matrix_loo(system: _Inverse, Y: Array) -> Array:
@@ -235,40 +248,58 @@ def removed_variance_loo(system: _Inverse, X: Any, Y: Array, corruption: Corrupt
     Also says which examples cannot be left out that way, because a direction is theirs alone.
     """
     of_mean, of_both, along = system.forms()
-    left = system.R.diagonal()
     predictions, alone = np.empty_like(Y), np.zeros(len(Y), dtype=bool)
-    for n in range(len(Y)):
-        support, F = _covariance_root(corruption, X[n : n + 1], left)
-        own, f_mean, f_clean = along(n, support, F)
-        f_W, middle = F.T @ system.W[support], np.eye(own.shape[0]) - own
-        solved = (
-            np.linalg.solve(middle, np.column_stack([f_mean, f_W]))
-            if len(own)
-            else np.zeros((0, 1 + Y.shape[1]))
-        )
-        s_mean, s_W = solved[:, 0], solved[:, 1:]
-        h = of_mean[n] + system.bias + f_mean @ s_mean
-        cross = of_both[n] + system.bias + f_clean @ s_mean
-        at_mean = system.predict_mean[n] + f_mean @ s_W
-        at_clean = system.predict_clean[n] + f_clean @ s_W
-        alone[n] = 1.0 - h < 1e-5
-        predictions[n] = at_clean - Y[n] * cross + cross * (at_mean - Y[n] * h) / max(1.0 - h, 1e-9)
+    for rows, support, F in _covariance_roots(corruption, X, system.R.diagonal()):
+        own, f_mean, f_clean = along(rows, support, F)
+        f_W = F.swapaxes(1, 2) @ system.W[support]
+        solved = np.linalg.solve(np.eye(own.shape[1]) - own, np.dstack([f_mean, f_W]))
+        s_mean, s_W = solved[:, :, 0], solved[:, :, 1:]
+        h = of_mean[rows] + system.bias + (f_mean * s_mean).sum(axis=1)
+        cross = (of_both[rows] + system.bias + (f_clean * s_mean).sum(axis=1))[:, None]
+        at_mean = system.predict_mean[rows] + _times(s_W.swapaxes(1, 2), f_mean)
+        at_clean = system.predict_clean[rows] + _times(s_W.swapaxes(1, 2), f_clean)
+        alone[rows] = 1.0 - h < 1e-5
+        left = at_mean - Y[rows] * h[:, None]
+        predictions[rows] = at_clean - Y[rows] * cross + cross * left / np.maximum(1.0 - h, 1e-9)[:, None]
     return predictions, alone
 
 
-def _covariance_root(corruption: Corruption, x: Any, regulariser: Array) -> tuple[Array, Array]:
-    """(support, F) with Cov[x~] = F F' on the support.
+def _covariance_roots(corruption: Corruption, X: Any, regulariser: Array) -> Iterator[_Roots]:
+    """(examples, support, F) with Cov[x~] = F F' on the support of each example: some examples at a time where
+    features are corrupted one by one, so that F is diagonal.
 
-    A feature that only this example holds would keep no regulariser at all; it keeps a sliver, because its
+    A feature that only one example holds would keep no regulariser at all; it keeps a sliver, because its
     weight without the example is zero either way and the system stays solvable.
     """
+    N, D = X.shape
+    if any(family.couples for _, family in corruption.split(D)):
+        for n in range(N):
+            support, F = _covariance_root(corruption, X[n : n + 1], regulariser)
+            yield np.array([n]), support[None], F[None]
+        return
+    variance: Array = np.broadcast_to(corruption.variance(X.toarray() if sp.issparse(X) else X), X.shape)
+    size = np.sqrt(np.where(_alone(variance, regulariser), (1.0 - 1e-8) * variance, variance))
+    count = max(1, _ROOM // max(1, D * int((size > 0.0).sum(axis=1).max())))
+    for start in range(0, N, count):
+        rows = np.arange(start, min(start + count, N))
+        width = int((size[rows] > 0.0).sum(axis=1).max())
+        support = np.argsort(size[rows] == 0.0, axis=1, kind="stable")[:, :width]
+        yield rows, support, np.take_along_axis(size[rows], support, axis=1)[:, :, None] * np.eye(width)
+
+
+def _alone(variance: Array, regulariser: Array) -> Array:
+    """Which features only this example holds."""
+    return variance > (1.0 - 1e-9) * regulariser
+
+
+def _covariance_root(corruption: Corruption, x: Any, regulariser: Array) -> tuple[Array, Array]:
+    """(support, F) of one example whose features are corrupted together."""
     covariance = sp.coo_matrix(corruption.covariance_sum(x, np.ones(1)))
     covariance.sum_duplicates()
     support = np.unique(covariance.row[covariance.data != 0.0])
     block = covariance.tocsr()[support][:, support].toarray()
     variance = np.diagonal(block).copy()
-    alone = variance > (1.0 - 1e-9) * regulariser[support]
-    shrink = np.where(alone, np.sqrt(1.0 - 1e-8), 1.0)
+    shrink = np.where(_alone(variance, regulariser[support]), np.sqrt(1.0 - 1e-8), 1.0)
     if np.count_nonzero(block - np.diag(variance)) == 0:
         return support, np.diag(shrink * np.sqrt(variance))
     size = np.sqrt(np.where(variance > 0.0, variance, 1.0))  # columns differ in scale
