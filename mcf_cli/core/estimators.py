@@ -228,7 +228,8 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         X : rows, dense or sparse
         marginalize : average over the corruption
         method : "exact" (two classes; for more, the uncorrupted model and few corrupted entries), "bound" (the
-            paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": exact where possible, else sampled
+            paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": row by row exact where possible, else
+            sampled. Of two classes a row is sampled only where its score reaches beyond 65,536, with a warning
         n_samples, random_state : number of corrupted copies in a sample, and their seed; with missing="conditional"
             and three or more classes also those of the draws for missing values
 

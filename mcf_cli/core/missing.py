@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.rates import has_missing
-from mcf_cli.core.prediction import mean_sigmoid, plain_probabilities, without_missing
+from mcf_cli.core.prediction import check_samples, mean_sigmoid, plain_probabilities, without_missing
 from mcf_cli.core.problem import Problem
 
 WAYS = ("deleted", "mean", "conditional")
@@ -338,8 +338,7 @@ def conditional_probabilities(
 
 
 def _normals(width: int, n_samples: int, seed: int) -> Array:
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1; got {n_samples!r}")
+    check_samples(n_samples)
     points = qmc.Sobol(width, seed=seed).random_base2((n_samples - 1).bit_length())
     return ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
 
