@@ -74,6 +74,12 @@ class Anytime(TrainTest):
     features: Sizes = Field([10, 30, 100, 300, 1000], description="how many are read; all of them, last")
 
 
+class ExpectedLoss(TrainTest):
+    """A split that also measures what a bound bounds: the expected logistic loss of two classes, exactly."""
+
+    protocol: Literal["expected-loss"]  # type: ignore[assignment]  # a split of another protocol
+
+
 class ExplicitCopies(TrainTest):
     """Copies corrupted by sampling against the marginalised limit (Figure 6)."""
 
@@ -111,6 +117,7 @@ Evaluation = Annotated[
     | Nightmare
     | LabelNoise
     | Anytime
+    | ExpectedLoss
     | ExplicitCopies
     | Bounds
     | Cost
