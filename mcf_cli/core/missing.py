@@ -344,6 +344,18 @@ def _normals(width: int, n_samples: int, seed: int) -> Array:
 
 
 # -- in an estimator ------------------------------------------------------------------------------------------
+def checked_rows(model: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """scikit-learn's `validate_data` of rows, sparse ones as CSR; NaN is refused with the parameter that would take it."""
+    options["ensure_all_finite"] = model.missing is None or "allow-nan"
+    try:
+        return validate_data(model, X, *y, accept_sparse="csr", **options)
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN") or "missing" not in model.get_params(deep=False):
+            raise
+        ways = ", ".join(f"missing={way!r}" for way in WAYS)
+        raise ValueError(f"Input X contains NaN: give the model {ways}, or fill X before") from None
+
+
 class LinearRows:
     """The scores of a linear estimator's rows, NaN among them as its parameter `missing` says."""
 
@@ -355,9 +367,7 @@ class LinearRows:
     def _rows(self, X: Any) -> Any:
         """Rows to predict, float32 as they are: NaN stays where `missing` is "conditional", which needs to know it."""
         check_is_fitted(self)
-        finite = self.missing is None or "allow-nan"
-        options: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": finite}
-        X = validate_data(self, X, accept_sparse="csr", reset=False, **options)
+        X = checked_rows(self, X, dtype=(np.float64, np.float32), reset=False)
         if self.missing is None or not has_missing(X):
             return X
         X = X.astype(np.float64, copy=False)

@@ -151,12 +151,12 @@ def test_a_prediction_that_reads_every_feature_is_that_of_the_split_in_any_order
 def test_the_expected_loss_stands_beside_the_test_error_and_below_every_bound():
     surrogates = ["jensen", "variational", "gaussian", "exact"]
     grid = [
-        {"loss": "logistic", "corruption": "blankout", "q": 0.5, "surrogate": surrogates},
-        {"loss": "logistic"},
+        {"loss": "logistic", "corruption": "blankout", "q": 0.5, "surrogate": surrogates, "l2": 0.01},
+        {"loss": "logistic", "l2": 0.01},
     ]
-    rows, select = {"train": 150, "test": 100}, {"l2": [0.01], "by": "none"}
-    plain = errors_of(ran(evaluation=rows, grid=grid, select=select), "surrogate", "corruption")
-    found = ran(evaluation={"protocol": "expected-loss", **rows}, grid=grid, select=select)
+    rows = {"train": 150, "test": 100}
+    plain = errors_of(ran(evaluation=rows, grid=grid), "surrogate", "corruption")
+    found = ran(evaluation={"protocol": "expected-loss", **rows}, grid=grid)
     assert errors_of(found, "surrogate", "corruption") == plain
     metric = {(row["metric"], row.get("surrogate")): row["value"] for row in found}
     for name in surrogates:
