@@ -1,7 +1,7 @@
 """What the correction for wrong labels costs: `python -m benchmarks.label_noise [amazon-books] [--l2 1e-3 1e-2]`.
 
-A share of the training labels is wrong, drawn by seed. For each l2 the same model is fitted to them as they are and with the
-rate known, in turns, and the processor time, the objective and the test error of both are printed.
+A share of the training labels is wrong, drawn by seed. For each l2 the same model is fitted to them as they are and with
+the rate known, in turns, and the processor time, the objective and the test error of both are printed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ def main() -> None:
         plain, ours = (statistics.median(seconds[corrected]) for corrected in (False, True))
         objectives = " ".join(f"{models[c].objective_:8.3f}" for c in (False, True))
         errors = " ".join(f"{1 - models[c].score(data.X[test], data.y[test]):7.1%}" for c in (False, True))
-        print(
-            f"{l2:8.0e} {ours / plain:6.1f}x {plain:6.2f} {ours:6.2f} {objectives} {errors}", flush=True
-        )
+        print(f"{l2:8.0e} {ours / plain:6.1f}x {plain:6.2f} {ours:6.2f} {objectives} {errors}", flush=True)
 
 
 if __name__ == "__main__":

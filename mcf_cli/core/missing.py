@@ -345,7 +345,7 @@ def _normals(width: int, n_samples: int, seed: int) -> Array:
 
 # -- in an estimator ------------------------------------------------------------------------------------------
 def checked_rows(model: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """scikit-learn's `validate_data` of rows, sparse ones as CSR; NaN is refused with the parameter that would take it."""
+    """scikit-learn's `validate_data` of rows, sparse ones as CSR; NaN is refused with advice."""
     options["ensure_all_finite"] = model.missing is None or "allow-nan"
     try:
         return validate_data(model, X, *y, accept_sparse="csr", **options)

@@ -126,7 +126,8 @@ select:                        # chosen on validation rows
   folds: 5
 
 # prepare: {scale: standard}   # or max: columns brought to one size, learnt from training rows
-evaluation: {protocol: split}  # split, cv, learning-curve, nightmare, explicit, label-noise, anytime, expected-loss, bounds, cost, loo
+evaluation: {protocol: split}  # split, cv, learning-curve, nightmare, explicit, bounds, cost, loo,
+                               # label-noise, anytime, expected-loss
 repeats: 1
 
 profiles:                      # what --profile smoke or --profile quick overrides

@@ -1,4 +1,4 @@
-"""Does a tighter bound mean a lower expected loss, and a lower test error? What each surrogate makes of the loss it bounds."""
+"""What a surrogate makes of the expected loss that it bounds, beside its test error."""
 
 from typing import Any
 

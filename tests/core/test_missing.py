@@ -230,7 +230,10 @@ def test_statistics_that_are_no_covariance_are_not_loaded(tmp_path):
 
 
 def test_what_cannot_be_done_is_refused_clearly():
-    model, advice = MCFClassifier(l2=0.01, tol=1e-2).fit(X, CODES), "Input X contains NaN: give .*missing='mean'"
+    model, advice = (
+        MCFClassifier(l2=0.01, tol=1e-2).fit(X, CODES),
+        "Input X contains NaN: give .*missing='mean'",
+    )
     for refused in (
         lambda: MCFClassifier().fit(with_nan(X), CODES),
         lambda: MCFRegressor().fit(with_nan(X), NUMBERS),
