@@ -1,7 +1,7 @@
 """What the correction for wrong labels costs: `python -m benchmarks.label_noise [amazon-books] [--l2 1e-3 1e-2]`.
 
-A share of the training labels is wrong, drawn by seed. For each l2 the same model is fitted to them as they are and with
-the rate known, in turns, and the processor time, the objective and the test error of both are printed.
+A share of the training labels is wrong, drawn by seed. For each l2 the same model is fitted to them as they are and
+with the rate known, in turns, and the processor time, the objective and the test error of both are printed.
 """
 
 from __future__ import annotations

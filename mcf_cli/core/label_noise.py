@@ -86,7 +86,7 @@ def transition_matrix(label_noise: Any, n_classes: int) -> Array:
     if (swapped >= kept).any():
         i, j = np.argwhere(swapped >= kept)[0]
         raise ValueError(
-            f"label_noise: classes number {i} and {j} are taken for each other at least as often as they are seen right, "
+            f"label_noise: classes number {i} and {j} are taken for each other at least as often as seen right, "
             "so their labels say the opposite; give rates below that"
         )
     return T

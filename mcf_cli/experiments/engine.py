@@ -50,7 +50,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _evaluate(params: dict[str, Any], data: dict[str, Any]) -> list[dict[str, Any]]:
-    from mcf_cli.experiments import evaluate, tightness
+    from mcf_cli.experiments import evaluate
 
     if params["protocol"] == "bounds":
         return evaluate.bounds(params)
@@ -59,7 +59,6 @@ def _evaluate(params: dict[str, Any], data: dict[str, Any]) -> list[dict[str, An
         "nightmare": evaluate.nightmare,
         "label-noise": evaluate.label_noise,
         "anytime": evaluate.anytime,
-        "expected-loss": tightness.with_expected_loss,
         "cost": evaluate.cost,
         "loo": evaluate.leave_one_out_trial,
     }

@@ -74,7 +74,7 @@ class Anytime(TrainTest):
     features: Sizes = Field([10, 30, 100, 300, 1000], description="how many are read; all of them, last")
 
 
-class ExpectedLoss(TrainTest):
+class Tightness(TrainTest):
     """A split that also measures what a bound bounds: the expected logistic loss of two classes, exactly."""
 
     protocol: Literal["expected-loss"]  # type: ignore[assignment]  # a split of another protocol
@@ -117,7 +117,7 @@ Evaluation = Annotated[
     | Nightmare
     | LabelNoise
     | Anytime
-    | ExpectedLoss
+    | Tightness
     | ExplicitCopies
     | Bounds
     | Cost
