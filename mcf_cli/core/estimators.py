@@ -9,7 +9,6 @@ from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.per_feature import resolve
@@ -17,7 +16,13 @@ from mcf_cli.core.corruptions.rates import has_missing
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.label_noise import settle_noise
 from mcf_cli.core.losses import TWO_CLASS_SURROGATES
-from mcf_cli.core.missing import conditional_probabilities, learnt, of_quadratic_loss
+from mcf_cli.core.missing import (
+    checked_rows,
+    conditional_probabilities,
+    filled,
+    learnt,
+    of_quadratic_loss,
+)
 from mcf_cli.core.model import LinearModel, class_weights
 from mcf_cli.core.prediction import marginal_probabilities, plain_probabilities, warn_if_one_sided
 from mcf_cli.core.problem import Problem, Solution, codes_of
@@ -56,8 +61,9 @@ class MCFClassifier(ClassifierMixin, LinearModel):
     verbose : True writes a line about each fit
     label_noise : how often labels are wrong, for the logistic loss: the probability of a wrong label, a pair
         (rho+, rho-) of flip rates for two classes (the second of `classes_` is +), a matrix P(seen | true) with classes
-        in order, or "estimate" (from cross-validated confusion). The corrected loss has the mean that the true labels
-        would give; needs l2 > 0
+        in order, or "estimate" (from cross-validated confusion). The corrected plain loss has the mean that the true
+        labels would give; under corruption Jensen's and the variational bound, corrected, are bounds on such a loss but
+        not unbiased. Needs l2 > 0, and enough: where the objective falls far below 0 a warning says so
 
     Attributes
     ----------
@@ -136,7 +142,9 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         check_classification_targets(y)
         X, self.conditioning_ = learnt(X, self.missing)
         if X_unlabeled is not None:
-            X_unlabeled = validate_data(self, X_unlabeled, accept_sparse="csr", dtype=np.float64, reset=False)
+            X_unlabeled = checked_rows(self, X_unlabeled, dtype=np.float64, reset=False)
+            if self.missing is not None:  # filled as the labelled rows were, by the statistics of those
+                X_unlabeled = filled(X_unlabeled, self.missing, self.conditioning_)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -228,7 +236,8 @@ class MCFClassifier(ClassifierMixin, LinearModel):
         X : rows, dense or sparse
         marginalize : average over the corruption
         method : "exact" (two classes; for more, the uncorrupted model and few corrupted entries), "bound" (the
-            paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": exact where possible, else sampled
+            paper's lower bound, Eq. bayes_net, normalised), "sample", or "auto": row by row exact where possible, else
+            sampled. Of two classes a row is sampled only where its score reaches beyond 65,536, with a warning
         n_samples, random_state : number of corrupted copies in a sample, and their seed; with missing="conditional"
             and three or more classes also those of the draws for missing values
 

@@ -2,15 +2,21 @@
 
 With T[i, j] = P(seen j | true i), the loss sum_k (T^-1)[y, k] loss_k of a seen label y is unbiased: its mean over
 what is seen of a true label i is loss_i. The logistic loss is log sum_k e^{z_k} - z_y, and rows of T^-1 sum to 1, so
-the corrected loss is log sum_k e^{z_k} - sum_k (T^-1)[y, k] z_k: only the linear term changes. It stays convex, costs
-nothing, and every bound on the expected loss under corruption stays one. For two classes with flip rates rho+ and
-rho- it is log(1 + e^{-yz}) - c_y y z with c_y = rho_y / (1 - rho+ - rho-).
+the corrected loss is log sum_k e^{z_k} - sum_k (T^-1)[y, k] z_k: only the linear term changes. It stays convex, an
+evaluation costs the same, and every bound on the expected loss under corruption stays one. For two classes with flip
+rates rho+ and rho- it is log(1 + e^{-yz}) - c_y y z with c_y = rho_y / (1 - rho+ - rho-).
 
-The loss of a single example has no lower bound: without l2 there need not be a minimum.
+It is unbiased where the losses of two labels differ by their scores alone: the plain loss, and under corruption the
+surrogates "exact", "gaussian" and "quadratic", and `shared`. Jensen's and the variational bound of pairs of classes
+lack this; corrected, they are bounds on an unbiased loss, and not unbiased themselves.
+
+The loss of a single example has no lower bound: without l2 there need not be a minimum, and with little l2 the minimum
+lies far below zero at large weights that repeat the wrong labels.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +33,7 @@ ESTIMATE = "estimate"
 _FOLDS = 5
 _SURE = 0.2  # the share of a class's predictions, the surest ones, that are taken for true
 _FEWEST = 10  # of them
+_FAR_BELOW = float(np.log(2.0))  # as far below zero as the loss of zero weights is above
 _SINGULAR = 1e8  # a condition number from which on the seen labels tell nothing
 
 
@@ -75,12 +82,31 @@ def transition_matrix(label_noise: Any, n_classes: int) -> Array:
         raise ValueError(
             "label_noise: the matrix P(seen | true) has no inverse, so some true classes cannot be told apart"
         )
+    kept, swapped = np.add.outer(np.diagonal(T), np.diagonal(T)), T + T.T
+    np.fill_diagonal(swapped, 0.0)
+    if (swapped >= kept).any():
+        i, j = np.argwhere(swapped >= kept)[0]
+        raise ValueError(
+            f"label_noise: classes number {i} and {j} are taken for each other at least as often as seen right, "
+            "so their labels say the opposite; give rates below that"
+        )
     return T
 
 
 def _shown(value: Any) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def warn_if_far_below_zero(objective: float, l2: float) -> None:
+    """Warn where a corrected loss was exploited: a mean loss of the true labels is never negative."""
+    if objective < -_FAR_BELOW:
+        warnings.warn(
+            f"the objective with label_noise is {objective:.3g}, and a loss of right labels is never negative: at l2 = "
+            f"{l2:g} the fit repeats wrong labels with large weights, and takes long; use a larger l2",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def check_regularised(l2: float) -> None:

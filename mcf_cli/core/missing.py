@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.rates import has_missing
-from mcf_cli.core.prediction import mean_sigmoid, plain_probabilities, without_missing
+from mcf_cli.core.prediction import check_samples, mean_sigmoid, plain_probabilities, without_missing
 from mcf_cli.core.problem import Problem
 
 WAYS = ("deleted", "mean", "conditional")
@@ -338,13 +338,24 @@ def conditional_probabilities(
 
 
 def _normals(width: int, n_samples: int, seed: int) -> Array:
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1; got {n_samples!r}")
+    check_samples(n_samples)
     points = qmc.Sobol(width, seed=seed).random_base2((n_samples - 1).bit_length())
     return ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
 
 
 # -- in an estimator ------------------------------------------------------------------------------------------
+def checked_rows(model: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """scikit-learn's `validate_data` of rows, sparse ones as CSR; NaN is refused with advice."""
+    options["ensure_all_finite"] = model.missing is None or "allow-nan"
+    try:
+        return validate_data(model, X, *y, accept_sparse="csr", **options)
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN") or "missing" not in model.get_params(deep=False):
+            raise
+        ways = ", ".join(f"missing={way!r}" for way in WAYS)
+        raise ValueError(f"Input X contains NaN: give the model {ways}, or fill X before") from None
+
+
 class LinearRows:
     """The scores of a linear estimator's rows, NaN among them as its parameter `missing` says."""
 
@@ -356,9 +367,7 @@ class LinearRows:
     def _rows(self, X: Any) -> Any:
         """Rows to predict, float32 as they are: NaN stays where `missing` is "conditional", which needs to know it."""
         check_is_fitted(self)
-        finite = self.missing is None or "allow-nan"
-        options: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": finite}
-        X = validate_data(self, X, accept_sparse="csr", reset=False, **options)
+        X = checked_rows(self, X, dtype=(np.float64, np.float32), reset=False)
         if self.missing is None or not has_missing(X):
             return X
         X = X.astype(np.float64, copy=False)

@@ -11,14 +11,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.bounded import Thinning
 from mcf_cli.core.corruptions.columns import ColumnNames, shortened
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.corruptions.per_feature import resolve
-from mcf_cli.core.missing import LinearRows
+from mcf_cli.core.label_noise import warn_if_far_below_zero
+from mcf_cli.core.missing import LinearRows, checked_rows
 from mcf_cli.core.problem import Solution
 
 
@@ -62,8 +63,7 @@ class LinearModel(LinearRows, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Any, Array, Array | None]:
         table = ColumnNames.of(X)
-        options |= {"dtype": np.float64, "ensure_all_finite": self.missing is None or "allow-nan"}
-        X, y = validate_data(self, X, y, accept_sparse="csr", **options)
+        X, y = checked_rows(self, X, y, dtype=np.float64, **options)
         self.corruption_ = resolve(self.corruption).named(table)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -90,6 +90,8 @@ class LinearModel(LinearRows, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        if getattr(self, "label_noise", None) is not None:
+            warn_if_far_below_zero(self.objective_, self.l2)
         if not self.converged_:
             raised = "l2" if getattr(self, "loss", "quadratic") == "quadratic" else "max_iter, tol or l2"
             warnings.warn(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from itertools import product
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -27,12 +28,15 @@ from mcf_cli.core.design.blocks import Block, Design
 from mcf_cli.core.design.coding import CodeBook
 from mcf_cli.core.kernels.dispatch import canonical
 from mcf_cli.core.losses.base import Batch
-from mcf_cli.core.losses.expected import Exact, mean_sigmoid_at, reach
+from mcf_cli.core.losses.expected import Exact, certain_sigmoid, mean_sigmoid_at, reach, reaches
 from mcf_cli.core.losses.margin import PairwiseJensen
 
 SCALES = ("standard", "max", "none")
 _INTEGRABLE = 65536.0  # what scores may reach: an integral over them takes 1.7 nodes for each unit
 _ENUMERABLE = 10  # corrupted entries of an example that are summed over exactly
+_SURE = 1e-6  # what a probability may be off where a score too far to integrate over has one sign as good as surely
+_DRAWN = 1 << 22  # values of corrupted copies in memory at a time
+METHODS = ("auto", "exact", "bound", "sample")
 
 
 def plain_probabilities(scores: Array) -> Array:
@@ -52,43 +56,94 @@ def marginal_probabilities(
     n_samples: int,
     random_state: int,
 ) -> Array:
-    """E[p(y | x~)] for each row of X, by the named method."""
+    """E[p(y | x~)] for each row of X, by the named method; what a row has does not depend on its neighbours."""
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is not known; give 'auto', 'exact', 'bound' or 'sample'")
+    check_samples(n_samples)
     if method == "bound":
         return bounded(X, coef, intercept, corruption)
     if method == "sample":
         return sampled(X, coef, intercept, corruption, n_samples, random_state)
-    if method not in ("auto", "exact"):
-        raise ValueError(f"method={method!r} is not known; give 'auto', 'exact', 'bound' or 'sample'")
-    probabilities = exact(X, coef, intercept, corruption)
-    if probabilities is not None:
-        return probabilities
+    p = exact(X, coef, intercept, corruption)
+    left = np.flatnonzero(np.isnan(p[:, 0]))
+    if not len(left):
+        return p
+    reason = _why_not_exact(coef, corruption, left)
     if method == "exact":
-        raise ValueError(
-            f"no exact marginal prediction for {type(corruption).__name__}: more than two classes need rows of "
-            f"no more than {_ENUMERABLE} corrupted entries; use method='sample' or 'bound'"
+        raise ValueError(f"no exact marginal prediction: {reason}; use method='sample' or 'bound'")
+    if len(coef) == 1:
+        warnings.warn(
+            f"{reason}; their probabilities are means of {n_samples} corrupted copies",
+            UserWarning,
+            stacklevel=3,
         )
-    return sampled(X, coef, intercept, corruption, n_samples, random_state)
+    p[left] = sampled(X[left], coef, intercept, corruption, n_samples, random_state)
+    return p
 
 
-def exact(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Array | None:
-    """In closed form, by a one-dimensional integral (two classes) or by enumeration; None where none applies."""
+def check_samples(n_samples: Any) -> None:
+    """ValueError where n_samples is no number of samples."""
+    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+        raise ValueError(f"n_samples must be a whole number, at least 1; got {n_samples!r}")
+
+
+def _why_not_exact(coef: Array, corruption: Corruption, rows: Array) -> str:
+    if len(coef) > 1:
+        return (
+            f"more than two classes need rows of no more than {_ENUMERABLE} entries, corrupted by deletion; "
+            f"row {rows[0]} is none"
+        )
+    if _integrable(corruption, coef.shape[1]):
+        return (
+            f"the scores of {len(rows)} rows (first: row {rows[0]}) reach too far to integrate over "
+            "(scale the columns of X)"
+        )
+    return f"{type(corruption).__name__} has no characteristic function to integrate over"
+
+
+def _integrable(corruption: Corruption, n_features: int) -> bool:
+    return all(has_characteristic(family) for _, family in corruption.split(n_features))
+
+
+def exact(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Array:
+    """In closed form, by a one-dimensional integral (two classes) or by enumeration; NaN in rows where none applies."""
     families = [family for _, family in corruption.split(X.shape[1])]
     if all(isinstance(family, Identity) for family in families):
         return plain_probabilities(np.asarray(X @ coef.T) + intercept)
     if isinstance(corruption, Gaussian) and len(coef) == 1:
         return _gaussian(X, coef, intercept, corruption)
-    if len(coef) == 1 and all(has_characteristic(family) for family in families):
-        blocks = _blocks(X, coef, corruption)
-        if all(reach(block, W, intercept) <= _INTEGRABLE for block, W in blocks):
-            p = np.empty(X.shape[0])
-            for block, W in blocks:
-                p[block.rows] = mean_sigmoid_at(block, W, intercept)
-            return np.column_stack([1.0 - p, p])
+    result = np.full((X.shape[0], max(2, len(coef))), np.nan)
+    integrable = len(coef) == 1 and _integrable(corruption, X.shape[1])
+    if integrable:
+        result[:, 1] = _integrated(X, coef, intercept, corruption)
     if all(isinstance(family, Identity | Coded) for family in families):
         listed = sp.csr_matrix(X)
-        if np.diff(listed.indptr).max(initial=0) <= _ENUMERABLE:
-            return _enumerated(listed, coef, intercept, corruption)
-    return None
+        few = np.flatnonzero(np.isnan(result[:, 1]) & (np.diff(listed.indptr) <= _ENUMERABLE))
+        if len(few):
+            result[few] = _enumerated(listed[few], coef, intercept, corruption)
+    left = np.flatnonzero(np.isnan(result[:, 1]))
+    if integrable and len(left):
+        for block, W in _blocks(X[left], coef, corruption):
+            result[left[block.rows], 1] = certain_sigmoid(block, W, intercept, _SURE)
+    if len(coef) == 1:
+        result[:, 0] = 1.0 - result[:, 1]
+    return result
+
+
+def _integrated(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Array:
+    """E sigma(z) of each row; NaN where its score reaches too far.
+
+    Rows of about the same reach are integrated together, so that one long row does not give all others its nodes.
+    """
+    p, far = np.full(X.shape[0], np.nan), np.empty(X.shape[0])
+    for block, W in _blocks(X, coef, corruption):
+        far[block.rows] = reaches(block, W, intercept)
+    size = np.ceil(np.log2(far))
+    for power in np.unique(size[far <= _INTEGRABLE]):
+        rows = np.flatnonzero(size == power)
+        for block, W in _blocks(X[rows], coef, corruption):
+            p[rows[block.rows]] = mean_sigmoid_at(block, W, intercept)
+    return p
 
 
 def expected_loss(
@@ -191,12 +246,17 @@ def _enumerated(X: sp.csr_matrix, coef: Array, intercept: Array, corruption: Cor
 def sampled(
     X: Any, coef: Array, intercept: Array, corruption: Corruption, n_samples: int, seed: int
 ) -> Array:
-    """The mean over seeded corrupted copies."""
-    rng = np.random.default_rng(seed)
-    total: Any = 0.0
-    for _ in range(n_samples):
-        total = total + plain_probabilities(np.asarray(corruption.sample(X, rng) @ coef.T) + intercept)
-    return total / n_samples
+    """The mean over seeded corrupted copies, drawn anew for each row."""
+    result = np.empty((X.shape[0], max(2, len(coef))))
+    at_once = max(1, _DRAWN // max(X.shape[1], 1))
+    for row in range(X.shape[0]):
+        rng, total = np.random.default_rng(seed), np.zeros(result.shape[1])
+        for start in range(0, n_samples, at_once):
+            copies = X[np.full(min(at_once, n_samples - start), row)]
+            scores = np.asarray(corruption.sample(copies, rng) @ coef.T) + intercept
+            total += plain_probabilities(scores).sum(axis=0)
+        result[row] = total / n_samples
+    return result
 
 
 def bounded(X: Any, coef: Array, intercept: Array, corruption: Corruption) -> Array:

@@ -1,4 +1,4 @@
-"""What a method is given besides labelled training rows, and the damage that it is given for.
+"""What a method is given besides labelled training rows, the damage that it is given for, and the loss that it bounds.
 
 | aid | the method knows |
 |---|---|
@@ -30,6 +30,7 @@ from mcf_cli.core.missing import (
     filled,
     of_quadratic_loss,
 )
+from mcf_cli.core.prediction import expected_loss
 from mcf_cli.core.problem import Solution, codes_of
 from mcf_cli.datasets.dataset import Dataset, fingerprint
 from mcf_cli.datasets.splits import Draw, generator
@@ -57,6 +58,25 @@ def flipped(params: Params, dataset: Dataset, train: np.ndarray, draw: Draw) -> 
     # What is cached by the data's hash must not meet the right labels.
     sha256 = fingerprint(dataset.sha256, "flips", rate, tilt, draw.seed, draw.repeat)
     return replace(dataset, y=y, sha256=sha256), T
+
+
+# -- the loss that a bound bounds ---------------------------------------------------------------------------------
+def expected_losses(
+    params: Params, dataset: Dataset, parts: dict[str, np.ndarray], solution: Solution, l2: float
+) -> list[dict[str, Any]]:
+    """Rows with the mean of E log(1 + e^{-y z}) on each part, exact and without l2; none of a plain model."""
+    if params["method"]["corruption"] == "none":
+        return []
+    model = solution.coef, solution.intercept
+    corruption = make_corruption(params["method"], dataset)
+    values = {
+        part: expected_loss(*model, dataset.X[rows], dataset.y[rows], corruption)
+        for part, rows in parts.items()
+    }
+    return [
+        {"metric": f"{part}_expected_loss", "value": value, "l2": l2, "converged": bool(solution.converged)}
+        for part, value in values.items()
+    ]
 
 
 # -- another domain -----------------------------------------------------------------------------------------------

@@ -380,6 +380,9 @@ class Config(Strict):
             raise impossible("leave-one-out exists for the quadratic loss only", "grid", index, "loss")
         if protocol == "loo" and "l1" in entry.penalty:
             raise impossible("leave-one-out exists for l2 penalties only", "grid", index, "penalty")
+        if protocol == "expected-loss" and (set(entry.loss) != {"logistic"} or entry.penalty != ["l2"]):
+            message = "the expected loss is measured of the logistic loss with an l2 penalty"
+            raise impossible(message, "grid", index, "loss")
         if protocol == "explicit" and ("hinge" in entry.loss or "none" in entry.corruption):
             raise impossible("explicit copies need a corruption to sample from", "grid", index, "corruption")
         if protocol == "cost" and "hinge" in entry.loss:

@@ -22,7 +22,7 @@ from mcf_cli.core.problem import Solution, codes_of
 from mcf_cli.core.selection import Judge, Learner, Validated, first_best, validate
 from mcf_cli.datasets.dataset import Dataset, by_pieces
 from mcf_cli.datasets.splits import Draw, divide, first, folds, generator, train_test
-from mcf_cli.experiments.aids import aid_of, aided, flipped, met_at_test, reduced
+from mcf_cli.experiments.aids import aid_of, aided, expected_losses, flipped, met_at_test, reduced
 from mcf_cli.experiments.learners import (
     LearnerMatrix,
     make_corruption,
@@ -167,8 +167,10 @@ ResultRow = dict[str, Any]
 
 def split(params: Params, dataset: Dataset) -> list[ResultRow]:
     """Choose l2 on the training rows, fit them all, test (Figures 3 to 7, Table 3)."""
-    dataset, test, choice, solution = _fitted(params, dataset)
+    dataset, (train, test), choice, solution = _fitted(params, dataset)
     rows = metric_rows(choice, solution, dataset.X[test], dataset, test)
+    if params["protocol"] == "expected-loss":
+        rows += expected_losses(params, dataset, {"train": train, "test": test}, solution, choice.l2)
     if dataset.task == "regression":
         rows = _of_numbers(
             rows, squared_errors(by_pieces(solution.decision, dataset.X[test]), dataset.y[test])["r2"]
@@ -176,8 +178,8 @@ def split(params: Params, dataset: Dataset) -> list[ResultRow]:
     return rows
 
 
-def _fitted(params: Params, dataset: Dataset) -> tuple[Dataset, np.ndarray, Choice, Solution]:
-    """The data set as the method sees it, its test rows, and the model with the chosen l2."""
+def _fitted(params: Params, dataset: Dataset) -> tuple[Dataset, list[np.ndarray], Choice, Solution]:
+    """The data set as the method sees it, its training and test rows, and the model with the chosen l2."""
     draw = draw_of(params)
     everyone, test = train_test(dataset, params["evaluation"], draw)
     train = first(everyone, params.get("train_size"), draw, "learning curve")
@@ -188,7 +190,7 @@ def _fitted(params: Params, dataset: Dataset) -> tuple[Dataset, np.ndarray, Choi
         given["unlabeled"] = dataset.X[np.setdiff1d(everyone, train)]
     training = training_on(dataset, train, make_learner(params, dataset, train, **given))
     choice = choose_l2(training, params["select"], draw)
-    return dataset, test, choice, fit_chosen(training.learner, choice)
+    return dataset, [train, test], choice, fit_chosen(training.learner, choice)
 
 
 def label_noise(params: Params, dataset: Dataset) -> list[ResultRow]:
@@ -220,7 +222,7 @@ def _estimated_rates(params: Params, seen: Dataset, train: np.ndarray, draw: Dra
 
 def anytime(params: Params, dataset: Dataset) -> list[ResultRow]:
     """The test error of predictions that read some features only, and how many weights there are and how large."""
-    dataset, test, choice, solution = _fitted(params, dataset)
+    dataset, (_, test), choice, solution = _fitted(params, dataset)
     X, size = dataset.X[test], np.linalg.norm(solution.coef, axis=0)
     results = metric_rows(choice, solution, X, dataset, test)[1:]
     orders = {

@@ -126,7 +126,8 @@ select:                        # chosen on validation rows
   folds: 5
 
 # prepare: {scale: standard}   # or max: scale the columns; the scale comes from training rows
-evaluation: {protocol: split}  # split, cv, learning-curve, nightmare, explicit, label-noise, anytime, bounds, cost, loo
+evaluation: {protocol: split}  # split, cv, learning-curve, nightmare, explicit, bounds, cost, loo,
+                               # label-noise, anytime, expected-loss
 repeats: 1
 
 profiles:                      # what --profile smoke or --profile quick overrides
@@ -291,7 +292,7 @@ def check_groups_used(loaded: LoadedConfig, given: Mapping[str, Any]) -> None:
 
 
 COMMAND_OF = {"split": "sweep-q", "cv": "sweep-q"}
-COMMAND_OF |= dict.fromkeys(("cost", "loo", "label-noise", "anytime"), "reproduce")
+COMMAND_OF |= dict.fromkeys(("cost", "loo", "label-noise", "anytime", "expected-loss"), "reproduce")
 REGRESSION = "regressions are fitted by `mcf train`; this command compares classifiers"
 
 

@@ -288,8 +288,9 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
                 notices.append(f"{corruption} is left out on {about.name}: {problem}.")
         if _observes(config, entry) and (problem := _unobservable(entry, about)):
             raise loaded.error(["grid", position, "q"] if entry.q else ["select", "q"], problem)
-        if about.n_classes > 2 and getattr(config.evaluation, "tilt", False):
-            raise loaded.error(["evaluation", "tilt"], f"{about.name} has more than two classes")
+        asks = "tilt" if getattr(config.evaluation, "tilt", False) else "protocol"
+        if about.n_classes > 2 and (asks == "tilt" or config.evaluation.protocol == "expected-loss"):
+            raise loaded.error(["evaluation", asks], f"{about.name} has more than two classes")
         two_class = {*(entry.surrogate or ()), *(entry.aid or ())} & {*TWO_CLASS_SURROGATES, "unlabelled"}
         if about.n_classes > 2 and two_class:
             raise loaded.error(["grid", position, "surrogate"], f"{about.name} has more than two classes")

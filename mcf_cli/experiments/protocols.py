@@ -78,6 +78,12 @@ class Anytime(TrainTest):
     )
 
 
+class Tightness(TrainTest):
+    """A split that also measures what a bound bounds: the expected logistic loss of two classes, exactly."""
+
+    protocol: Literal["expected-loss"]  # type: ignore[assignment]  # a split of another protocol
+
+
 class ExplicitCopies(TrainTest):
     """Copies corrupted by sampling against the marginalised limit (Figure 6)."""
 
@@ -115,6 +121,7 @@ Evaluation = Annotated[
     | Nightmare
     | LabelNoise
     | Anytime
+    | Tightness
     | ExplicitCopies
     | Bounds
     | Cost

@@ -1,9 +1,11 @@
 """The expected logistic loss itself: against enumeration, at large weights, and what is predicted with it."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from mcf_cli import Blankout, Dropout, Gaussian, Laplace, MCFClassifier, Poisson
+from mcf_cli import Blankout, Dropout, Gaussian, Laplace, MCFClassifier, Poisson, Thinning
 from mcf_cli.core.corruptions.elementwise import Linear
 from mcf_cli.core.losses.expected import normal_softplus
 from mcf_cli.core.prediction import expected_loss
@@ -152,8 +154,69 @@ def test_what_cannot_be_integrated_is_said():
         with pytest.raises(ValueError, match=r"Only binary .* y has 3 classes"):
             MCFClassifier(surrogate=surrogate).fit(REALS, LABELS[3])
     model = MCFClassifier(corruption=Unknown(), l2=0.1).fit(REALS, LABELS[2])
-    sampled = model.predict_proba(REALS, marginalize=True, n_samples=2)
+    with pytest.warns(UserWarning, match="Unknown has no characteristic function .* of 2 corrupted copies"):
+        sampled = model.predict_proba(REALS, marginalize=True, n_samples=2)
     np.testing.assert_allclose(sampled, model.predict_proba(REALS))
+
+
+def counts_and_model(corruption, n_classes=2, **options):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(1.0, (60, 14)).astype(float)
+    return X, MCFClassifier(corruption=corruption, l2=1e-3, **options).fit(X, np.arange(60) % n_classes)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("far", [1e3, 1e7])
+def test_a_row_has_its_own_probability_whatever_its_neighbours(container, far):
+    """A single entry of 1e7 once had all rows sampled, without a word."""
+    X, model = counts_and_model(Blankout(0.5))
+    alone = model.predict_proba(container(X), marginalize=True, method="exact")
+    spoilt = X.copy()
+    spoilt[7, 3] = far
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = model.predict_proba(container(spoilt), marginalize=True)
+        own = model.predict_proba(container(spoilt[7:8]), marginalize=True)
+    np.testing.assert_allclose(np.delete(found, 7, 0), np.delete(alone, 7, 0), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found[7:8], own, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("method", ["auto", "sample", "bound"])
+def test_neighbours_do_not_matter_with_three_classes(method):
+    X, model = counts_and_model(Dropout(0.5), 3)
+    X[::2, 5:] = 0.0  # some rows are enumerated, the others sampled
+    options = {"marginalize": True, "method": method, "n_samples": 5}
+    whole = model.predict_proba(X, **options)
+    for row in (0, 1, 7):
+        np.testing.assert_allclose(model.predict_proba(X[[row]], **options)[0], whole[row], atol=1e-12)
+
+
+def test_a_score_too_far_to_integrate_over_is_sampled_with_a_warning_or_refused():
+    X, model = counts_and_model(Blankout(0.5))
+    X[7, 3] = 1e7
+    with pytest.warns(UserWarning, match=r"scores of 1 rows \(first: row 7\) reach too far .* 200 corrupted"):
+        model.predict_proba(X, marginalize=True)
+    with pytest.raises(ValueError, match="reach too far to integrate over") as refused:
+        model.predict_proba(X, marginalize=True, method="exact")
+    assert "classes" not in str(refused.value)
+
+
+@pytest.mark.parametrize("corruption", [Poisson(), Thinning(0.5)], ids=str)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_score_far_on_one_side_needs_no_sample(corruption, sign):
+    X, model = counts_and_model(corruption)
+    column = int(np.argmax(sign * model.coef_[0]))
+    X[7, column] = 1e8
+    found = model.predict_proba(X, marginalize=True, method="exact")
+    np.testing.assert_allclose(found[7], [0, 1] if sign > 0 else [1, 0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 1.5, True, None])
+@pytest.mark.parametrize("method", ["auto", "sample"])
+def test_a_number_of_samples_is_one_or_more(n_samples, method):
+    X, model = counts_and_model(Dropout(0.5), 3)
+    with pytest.raises(ValueError, match="n_samples must be a whole number, at least 1"):
+        model.predict_proba(X, marginalize=True, method=method, n_samples=n_samples)
 
 
 @pytest.mark.parametrize(

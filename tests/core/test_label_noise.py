@@ -1,5 +1,7 @@
 """Labels that are wrong at known rates: the corrected loss is unbiased, and what cannot be corrected is refused."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -168,6 +170,8 @@ def test_what_a_rate_stands_for():
         ([[0.9, 0.2], [0.1, 0.9]], 2, "sum to 1"),
         ([[1.2, -0.2], [0.1, 0.9]], 2, "must not be negative"),
         (2 / 3, 3, "no inverse"),
+        (0.9, 3, "number 0 and 1 are taken for each other"),
+        ([[0.3, 0.7, 0.0], [0.8, 0.2, 0.0], [0.0, 0.0, 1.0]], 3, "number 0 and 1 are taken for each other"),
         ([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], 3, "no inverse"),
         ((0.1, 0.2), 3, "3 x 3 matrix"),
         (np.eye(2), 3, "3 x 3 matrix"),
@@ -181,6 +185,28 @@ def test_noise_that_cannot_be_corrected_is_refused(noise, classes, words):
     case = BY_NAME["blankout"]
     with pytest.raises(ValueError, match=words):
         MCFClassifier(label_noise=noise, l2=0.1).fit(case.X, LABELS[classes])
+
+
+def test_a_corrected_loss_that_is_exploited_is_said():
+    """Sixty rows in sixty columns: whatever the labels are, weights can repeat them."""
+    X, y = np.eye(60), np.arange(60) % 2
+    with pytest.warns(UserWarning, match=r"never negative: at l2 = 1e-05 .* use a larger l2"):
+        model = MCFClassifier(corruption=None, l2=1e-5, label_noise=0.3).fit(X, y)
+    assert model.objective_ < -1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        MCFClassifier(corruption=None, l2=1.0, label_noise=0.3).fit(X, y)
+        MCFClassifier(corruption=None, l2=1e-5).fit(X, y)
+
+
+@pytest.mark.parametrize("surrogate", ["exact", "gaussian", "quadratic", "jensen"])
+def test_under_corruption_the_losses_without_a_bound_stay_unbiased(surrogate):
+    case, T, y = BY_NAME["blankout"], NOISE[2], LABELS[2]
+    point = case.corruption, 0.1, *weights(case, 2)
+    options = {"surrogate": surrogate, "label_noise": T, "sample_weight": T[y].ravel()}
+    noisy = Problem(np.repeat(case.X, 2, axis=0), np.tile([0, 1], len(y)), **options).loss_gradient(*point)[0]
+    clean = Problem(case.X, y, surrogate=surrogate).loss_gradient(*point)[0]
+    assert (abs(noisy - clean) < 1e-9) == (surrogate != "jensen")
 
 
 def test_what_the_correction_needs_is_said():

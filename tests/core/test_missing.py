@@ -4,7 +4,7 @@ import mcf_cli
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from mcf_cli import Blankout, Dropout, Gaussian, MCFClassifier, MCFRegressor, Multinomial
+from mcf_cli import Blankout, Dropout, Gaussian, MCFClassifier, MCFClassifierCV, MCFRegressor, Multinomial
 from mcf_cli.core import missing
 from mcf_cli.core.missing import Conditioning, conditioning_of
 from scipy.integrate import quad
@@ -230,8 +230,22 @@ def test_statistics_that_are_no_covariance_are_not_loaded(tmp_path):
 
 
 def test_what_cannot_be_done_is_refused_clearly():
-    with pytest.raises(ValueError, match="NaN"):
-        MCFClassifier().fit(with_nan(X), CODES)
+    model, advice = (
+        MCFClassifier(l2=0.01, tol=1e-2).fit(X, CODES),
+        "Input X contains NaN: give .*missing='mean'",
+    )
+    for refused in (
+        lambda: MCFClassifier().fit(with_nan(X), CODES),
+        lambda: MCFRegressor().fit(with_nan(X), NUMBERS),
+        lambda: model.predict(with_nan(X)),
+        lambda: MCFClassifier(surrogate="gaussian").fit(X, CODES > 0, X_unlabeled=with_nan(X)),
+    ):
+        with pytest.raises(ValueError, match=advice):
+            refused()
+    search = MCFClassifierCV(qs=[0.5], l2s=[0.1], cv=2, tol=1e-2).fit(X, CODES)
+    with pytest.raises(ValueError, match="contains NaN") as error:
+        search.predict(with_nan(X))
+    assert "missing='mean'" not in str(error.value)  # it has no such parameter
     with pytest.raises(ValueError, match="missing='zero' is not known"):
         MCFClassifier(missing="zero").fit(X, CODES)
     with pytest.raises(NotFittedError):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from mcf_cli import Blankout, MCFClassifier
+from mcf_cli.core.missing import filled
 from mcf_cli.core.problem import Problem
 
 from tests.core import reference as ref
@@ -116,3 +117,17 @@ def test_what_cannot_join_is_refused(options, classes, unlabeled, words):
     X = np.abs(CASES[1].X)
     with pytest.raises(ValueError, match=words):
         MCFClassifier(l2=0.1, **options).fit(X, LABELS[classes], X_unlabeled=unlabeled)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("missing", ["deleted", "mean", "conditional"])
+def test_unlabelled_rows_may_lack_values_and_are_filled_like_the_labelled_ones(container, missing):
+    rng = np.random.default_rng(0)
+    X, more = rng.normal(size=(40, 3)), rng.normal(size=(20, 3))
+    y = (X[:, 0] > 0).astype(int)
+    more[::2, 1] = np.nan
+    options = {"corruption": Blankout(0.3), "surrogate": "gaussian", "l2": 0.1}
+    model = MCFClassifier(missing=missing, **options).fit(container(X), y, X_unlabeled=container(more))
+    known = filled(more, missing, model.conditioning_)
+    same = MCFClassifier(**options).fit(X, y, X_unlabeled=known)
+    np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-8)

@@ -54,6 +54,15 @@ def test_trials_without_an_aid_keep_their_keys():
         ({"grid": [{"loss": "logistic", "aid": "target-rates"}]}, "blankout or dropout"),
         ({"grid": [{"loss": "boosting", "l2": 0}]}, "nightmare"),
         ({"grid": [{"loss": "logistic", "aid": "autoencodr"}]}, "autoencoder"),
+        ({"evaluation": {"protocol": "expected-loss"}}, "of the logistic loss"),
+        (
+            {
+                "evaluation": {"protocol": "expected-loss"},
+                "datasets": ["builtin-digits"],
+                "grid": [{"loss": "logistic"}],
+            },
+            "more than two classes",
+        ),
         (
             {
                 "evaluation": {"protocol": "label-noise"},
@@ -137,6 +146,25 @@ def test_a_prediction_that_reads_every_feature_is_that_of_the_split_in_any_order
             assert read[corruption, 900, order] == split[(corruption,)]
     assert {row["features"] for row in some if row["metric"] == "test_error"} == {5, 50, 900}
     assert {"nonzero_weights", "effective_weights", "mean_weight"} < {row["metric"] for row in some}
+
+
+def test_the_expected_loss_stands_beside_the_test_error_and_below_every_bound():
+    surrogates = ["jensen", "variational", "gaussian", "exact"]
+    grid = [
+        {"loss": "logistic", "corruption": "blankout", "q": 0.5, "surrogate": surrogates, "l2": 0.01},
+        {"loss": "logistic", "l2": 0.01},
+    ]
+    rows = {"train": 150, "test": 100}
+    plain = errors_of(ran(evaluation=rows, grid=grid), "surrogate", "corruption")
+    found = ran(evaluation={"protocol": "expected-loss", **rows}, grid=grid)
+    assert errors_of(found, "surrogate", "corruption") == plain
+    metric = {(row["metric"], row.get("surrogate")): row["value"] for row in found}
+    for name in surrogates:
+        assert 0 < metric["train_expected_loss", name] < metric["objective", name] + 1e-3
+        assert metric["objective", "exact"] <= metric["objective", name] + 1e-3
+    losses = [row for row in found if row["metric"].endswith("expected_loss")]
+    assert len(losses) == 2 * len(surrogates)  # the plain model has none
+    assert not any("evidence" in row for row in losses)
 
 
 def test_unlabelled_rows_take_part_in_the_fit():

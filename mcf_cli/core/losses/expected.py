@@ -210,6 +210,30 @@ def reach(block: Block, W: Array, b: Array) -> float:
         best, s = found, 0.5 * s
 
 
+def reaches(block: Block, W: Array, b: Array) -> Array:
+    """`reach` of each row of a block on its own."""
+    s, best = min(1.0, _within_limits(block, W)), np.inf
+    while True:
+        up, down = (sign * s * b[0] + block.sums("log_mgf", sign * s * W)[0][:, 0] for sign in (1.0, -1.0))
+        found = (np.logaddexp(up, down) + _NEGLIGIBLE + np.log(2.0 / s)) / s
+        if not (found < best).any():
+            return np.asarray(best)
+        best, s = np.fmin(best, found), 0.5 * s
+
+
+def certain_sigmoid(block: Block, W: Array, b: Array, tolerance: float) -> Array:
+    """E sigma(z) of the rows whose score has one sign as good as surely: 0 or 1, within the tolerance; NaN elsewhere.
+
+    sigma(z) <= e^{sz} for any s in (0, 1], so E sigma(z) <= E e^{sz}, and 1 - E sigma(z) <= E e^{-sz}.
+    """
+    s, log_share = min(1.0, _within_limits(block, W)), np.inf
+    for _ in range(50):
+        signed = [sign * s * b[0] + block.sums("log_mgf", sign * s * W)[0] for sign in (1.0, -1.0)]
+        log_share, s = np.fmin(log_share, np.concatenate(signed, axis=1)), 0.5 * s
+    low, high = (np.asarray(log_share) <= np.log(tolerance)).T
+    return np.where(low, 0.0, np.where(high, 1.0, np.nan))
+
+
 def _within_limits(block: Block, W: Array) -> float:
     """Half of the largest s at which the log-MGF exists at s w."""
     widest = np.inf
