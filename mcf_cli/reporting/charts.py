@@ -23,7 +23,7 @@ from mcf_cli.reporting.series import (
     tidy,
     varying,
 )
-from mcf_cli.reporting.statistics import NORMAL_WIDTH, Quantities
+from mcf_cli.reporting.statistics import Quantities
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nothing fetches
 Chart = dict[str, Any]
@@ -106,7 +106,7 @@ def _means(groups: list[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
     """Means and half their intervals: over test examples where there is evidence of them, else over runs."""
     cells = Quantities.of_errors(groups)
     if cells.influence is not None:
-        return cells.values, NORMAL_WIDTH * cells.errors()
+        return cells.values, cells.halves()
     tables = [summary(part.assign(all=0), "all") for part in groups]
     return cells.values, np.array([table["half"].iloc[0] for table in tables])
 

@@ -14,7 +14,7 @@ from mcf_cli.reporting.claims import COMPUTED, Claims, Judgement
 from mcf_cli.reporting.comparison import is_plain, plain_rows
 from mcf_cli.reporting.results import Result
 from mcf_cli.reporting.series import dataset_label, datasets_in
-from mcf_cli.reporting.statistics import NORMAL_WIDTH, Estimate, Quantities
+from mcf_cli.reporting.statistics import Estimate, Quantities
 from mcf_cli.reporting.verdicts import spoken_interval
 
 PURPOSE = (
@@ -170,9 +170,9 @@ def _two_errors(method: str, ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         return f"{method} {cells.values[0]:.1%}, plain {cells.values[1]:.1%}"
     errors = [
         spoken_interval(Estimate.between(value, max(0.0, value - half), min(100.0, value + half)), "%")
-        for value, half in zip(100 * cells.values, 100 * NORMAL_WIDTH * cells.errors(), strict=True)
+        for value, half in zip(100 * cells.values, 100 * cells.halves(), strict=True)
     ]
-    value, half = 100 * apart.values[0], 100 * NORMAL_WIDTH * apart.errors()[0]
+    value, half = 100 * apart.values[0], 100 * apart.halves()[0]
     low, high = (value - half, value + half) if value > 0 else (-value - half, -value + half)
     word = "more" if value > 0 else "fewer"
     return (
