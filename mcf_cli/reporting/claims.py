@@ -23,46 +23,21 @@ from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
 from mcf_cli.reporting import algebra
-from mcf_cli.reporting.comparison import ClaimPart, NotEnough, is_plain, plain_rows
-from mcf_cli.reporting.predicates import curves, errors, facts
+from mcf_cli.reporting.comparison import (
+    ClaimPart,
+    NotEnough,
+    is_plain,
+    of_form,
+    plain_rows,
+    with_better_penalty,
+)
+from mcf_cli.reporting.predicates import VOCABULARY, facts
 from mcf_cli.reporting.predicates.base import Predicate, WithoutRows
 from mcf_cli.reporting.results import Result, rerun_command, rerun_found
 from mcf_cli.reporting.tables import escape_markdown
-from mcf_cli.reporting.verdicts import (
-    HOLDS,
-    NOT_RUN,
-    STRONGER,
-    UNDECIDED,
-    VERDICTS,
-    Finding,
-)
+from mcf_cli.reporting.verdicts import HOLDS, NOT_RUN, STRONGER, UNDECIDED, VERDICTS, Finding
 from mcf_cli.yamlfile import read_yaml
 
-VOCABULARY: dict[str, type[Predicate] | type[WithoutRows]] = {  # the words of a claim's `check`
-    "below_at_every_level": errors.BelowAtEveryLevel,
-    "beats_in_most": errors.BeatsInMost,
-    "reduction": errors.Reduction,
-    "error_is": errors.ErrorIs,
-    "error_at_most": errors.ErrorAtMost,
-    "order_of": errors.OrderOf,
-    "more_effective": errors.MoreEffective,
-    "smaller_gain": errors.SmallerGain,
-    "best_level_between": curves.BestLevelBetween,
-    "rises_after": curves.RisesAfter,
-    "smaller_l2": curves.SmallerL2,
-    "falls_with_copies": curves.FallsWithCopies,
-    "limit_is_best": curves.LimitIsBest,
-    "cost_is": facts.CostIs,
-    "cheaper": facts.Cheaper,
-    "grows_linearly": facts.GrowsLinearly,
-    "no_dearer_than_copies": facts.NoDearerThanCopies,
-    "bounds_lie_above": facts.BoundsLieAbove,
-    "no_gap": facts.NoGap,
-    "data_size": facts.DataSize,
-    "computed": facts.Computed,
-}
-
-COMPUTED = "computed"  # where claims stand that no item answers
 FORM = "shared"  # the multi-class logistic form of the authors' released code
 OTHER_FORM = "With the pairwise multi-class bound"
 UNBIASED = "With unbiased blankout"
@@ -70,23 +45,12 @@ BETTER_PENALTY = "Against the better of l1 and l2"
 WEAK = "Against the under-regularised plain model of the authors' code"
 JUDGED = "judged"
 Reading = tuple[Predicate, pd.DataFrame]
-RUN = ["dataset", "loss", "deletion", "train_size", "repeat", "fold"]
 CLAIM_COLUMNS = (
     *("id", "place", "quote", "paper", "verdict", "data", "measured", "short", "also", "partial", "notes"),
-    *(
-        "reason",
-        "items",
-        "command",
-        "estimate",
-        "low",
-        "high",
-        "unit",
-        "paper_value",
-        "region_low",
-        "region_high",
-    ),
-    "changed",
+    *("reason", "items", "command", "estimate", "low", "high", "unit", "paper_value", "region_low"),
+    *("region_high", "changed", "kind", "category"),
 )
+COMPUTED = "computed"  # where claims stand that no item answers
 
 
 class DataGroup(ClaimPart):
@@ -129,6 +93,13 @@ class Claim(ClaimPart):
         return self.items[0] if self.items else COMPUTED
 
 
+class Reason(ClaimPart):
+    """Why a claim came out as it did, written by hand after a look at the rows of one METHOD_VERSION."""
+
+    method: int  # beside rows of another one it is not shown
+    text: str
+
+
 class Claims(ClaimPart):
     """The claims file."""
 
@@ -136,7 +107,7 @@ class Claims(ClaimPart):
     data: dict[str, DataGroup]
     weak_baselines: list[str] = Field([])  # items whose plain models use the authors' own l2 convention
     claims: list[Claim]
-    reasons: dict[str, str] = Field({})  # by claim: why it differs, written after a look at the run
+    reasons: dict[str, Reason] = Field({})  # by claim
 
     @model_validator(mode="after")
     def _consistent(self) -> Claims:
@@ -278,14 +249,20 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
         return Judgement(
             claim, NOT_RUN, f"only built-in data was run, which says nothing about {_whose(claims)}", **told
         )
-    # Reasons were written about the full run: beside other numbers they would be wrong.
-    full = data in OF_FULL_RUN and all(item.profile == "paper" for item in found)
     told |= {
         "notes": _notes(rows, found),
-        "reason": claims.reasons.get(claim.id, "") if full else "",
+        "reason": _reason(claims.reasons.get(claim.id), data, found),
         "also": tuple(_others(readings, finding)),
     }
     return _judged(claim, finding, data, told)
+
+
+def _reason(reason: Reason | None, data: str, found: Iterable[Result]) -> str:
+    """Reasons are about the full run of one version of the method: beside other numbers they would be wrong."""
+    if reason is None or data not in OF_FULL_RUN:
+        return ""
+    same = all(item.profile == "paper" and item.method == reason.method for item in found)
+    return reason.text if same else ""
 
 
 def _whose(claims: Claims) -> str:
@@ -327,33 +304,19 @@ def _readings(
 ) -> Iterator[tuple[str, Reading]]:
     """Every way to ask the question of the rows, the one that is judged first."""
     forms = set(rows["multiclass"]) - {""}
-    judged = _of_form(rows, FORM) if len(forms) > 1 else rows
+    judged = of_form(rows, FORM) if len(forms) > 1 else rows
     yield JUDGED, (predicate, judged)
     if len(forms) > 1:
-        yield OTHER_FORM, (predicate, _of_form(rows, "pairwise"))
+        yield OTHER_FORM, (predicate, of_form(rows, "pairwise"))
     if predicate.corruption == ["dropout"] and (rows["corruption"] == "blankout").any():
         yield UNBIASED, (predicate.with_corruption("blankout"), judged)
     if predicate.baseline != "plain":
         return
     if (rows["penalty"] == "l1").any():
-        yield BETTER_PENALTY, (predicate, _with_better_penalty(judged))
+        yield BETTER_PENALTY, (predicate, with_better_penalty(judged))
     if weak is not None and set(judged["dataset"]) <= set(weak["dataset"]):
         replaced = pd.concat([judged[~is_plain(judged)], weak[is_plain(weak)]], ignore_index=True)
         yield WEAK, (predicate, replaced)
-
-
-def _of_form(rows: pd.DataFrame, form: str) -> pd.DataFrame:
-    """The rows of one multi-class form; the plain model is the same in all."""
-    return rows[rows["multiclass"].isin(["", form]) | is_plain(rows)]
-
-
-def _with_better_penalty(rows: pd.DataFrame) -> pd.DataFrame:
-    """The plain models replaced, run by run, by the penalty with the lower validation error."""
-    plain = rows[is_plain(rows)]
-    validation = plain[plain["metric"] == "validation_error"].sort_values(["value", "penalty"], kind="stable")
-    chosen = validation.drop_duplicates(RUN)[[*RUN, "penalty"]]
-    kept = plain.merge(chosen, on=[*RUN, "penalty"], how="inner").assign(penalty="l2")
-    return pd.concat([rows[~is_plain(rows)], kept], ignore_index=True)
 
 
 def _others(readings: Mapping[str, Reading], judged: Finding) -> Iterator[str]:

@@ -6,8 +6,8 @@ the chain rule, and the sum of their squares is a variance: two methods on the s
 and 50 runs on the same 3,190 examples are not taken for 50 times as many. Test examples and repeats (training sets,
 divisions into folds) count as two sources of chance whose variances add. Repeats are few, so that what they vary by is
 itself uncertain: their part of an interval is Student's. With z of the normal and t of Student's distribution half an
-interval is sqrt(z^2 V_examples + t^2 V_repeats), which is right where either part is alone, and on the safe side between.
-Satterthwaite's degrees of freedom would be right in 87% to 95% of all cases with two repeats, this in 95% to 99%.
+interval is sqrt(z^2 V_examples + t^2 V_repeats): right where either part is alone, and on the safe side between. With
+two repeats it covers the truth in 95% to 99% of all cases, with Satterthwaite's degrees of freedom in 87% to 95%.
 
 Several cells at once get simultaneous intervals: all of them are right together in 95% of all cases. Their width comes
 from a parametric bootstrap: draws with the covariance of the influences, and the 95% quantile of the largest deviation.
@@ -267,7 +267,7 @@ class _Places:
 
 
 def _width(influence: np.ndarray, errors: np.ndarray) -> float:
-    """How many standard errors wide normal intervals must be to hold together; all chance but the examples' is apart."""
+    """How many standard errors wide normal intervals must be to hold together; what is no example's is drawn apart."""
     if influence.shape[1] == 1:
         return NORMAL_WIDTH
     scaled = influence / np.where(errors > 0, errors, 1.0)

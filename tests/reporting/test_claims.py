@@ -9,6 +9,7 @@ import pytest
 import yaml
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.load import claims_file
+from mcf_cli.experiments.trial import METHOD_VERSION
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting.claims import VOCABULARY
 from mcf_cli.reporting.comparison import NotEnough
@@ -61,6 +62,7 @@ def judged(tmp_path, claim, items, **more):
     return judging.judge_all(found, read_results(tmp_path))[0]
 
 
+SO = {"method": METHOD_VERSION, "text": "so"}
 IMPROVES = {"items": ["fig3"], "data": ["amazon"], "check": {"below_at_every_level": {"method": POISSON}}}
 
 
@@ -421,10 +423,26 @@ def test_the_unbiased_form_is_compared_with_unbiased_others(tmp_path):
     ("source", "profile"), [("real", "quick"), ("builtin", "paper"), ("builtin", "smoke")]
 )
 def test_reasons_stand_beside_the_full_run_only(tmp_path, source, profile):
-    why = {"reasons": {"it": "The grid was small."}}
+    why = {"reasons": {"it": {"method": METHOD_VERSION, "text": "The grid was small."}}}
     rows = made_up_rows.q_sweep(source=source)
     assert judged(tmp_path, IMPROVES, {"fig3": (rows, {"profile": profile})}, **why).reason == ""
     assert judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {})}, **why).reason == "The grid was small."
+
+
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [({"method": 7}, True), ({"method": 8}, False), ({"mcf": "1.1.0"}, False), ({"mcf": "2.0.0"}, False)],
+)
+def test_a_reason_stands_beside_rows_of_its_own_method_version_only(tmp_path, environment, shown):
+    why = {"reasons": {"it": {"method": 7, "text": "The grid was small."}}}
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {"environment": environment})}, **why)
+    assert bool(judgement.reason) == shown
+
+
+def test_the_package_tells_the_method_where_the_run_did_not(tmp_path):
+    why = {"reasons": {"it": {"method": 9, "text": "The grid was small."}}}
+    of_two = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {"environment": {"mcf": "2.0.0"}})}, **why)
+    assert of_two.reason == "The grid was small."
 
 
 def test_commands_travel_with_the_judgement(tmp_path):
@@ -470,14 +488,14 @@ def test_a_wrong_claim_is_one_clear_error(tmp_path, change, words):
 
 def test_a_reason_without_a_claim_is_an_error(tmp_path):
     target = tmp_path / "claims.yaml"
-    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone": "so"}}))
+    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone": SO}}))
     with pytest.raises(McfError, match="gone"):
         judging.load_claims(target)
 
 
 def test_an_error_quotes_no_more_of_the_file_than_a_line(tmp_path):
     target = tmp_path / "claims.yaml"
-    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone" * 2000: "so"}}))
+    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone" * 2000: SO}}))
     with pytest.raises(McfError, match="gone") as error:
         judging.load_claims(target)
     assert len(str(error.value)) < 600

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from mcf_cli.errors import McfError
+from mcf_cli.experiments.trial import METHOD_VERSION
 from mcf_cli.reporting.report import claims_on, write_report
 from mcf_cli.reporting.results import Result, read_results
 from mcf_cli.reporting.tables import escape_markdown
@@ -172,7 +173,7 @@ def test_partial_items_say_so_in_claim_and_heading(tmp_path):
 
 def test_a_difference_is_explained_in_a_paragraph(tmp_path):
     content = yaml.safe_load(FILE.read_text()) | {
-        "reasons": {"cifar-quadratic-poisson": "Another codebook <b>."}
+        "reasons": {"cifar-quadratic-poisson": {"method": METHOD_VERSION, "text": "Another codebook <b>."}}
     }
     target = tmp_path / "claims.yaml"
     target.write_text(yaml.safe_dump(content))
