@@ -16,13 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
-from mcf_cli.reporting import algebra
 from mcf_cli.reporting.comparison import (
     ClaimPart,
     NotEnough,
@@ -50,6 +49,12 @@ CLAIM_COLUMNS = (
     *("reason", "items", "command", "estimate", "low", "high", "unit", "paper_value", "region_low"),
     *("region_high", "changed", "kind", "category"),
 )
+CATEGORIES = {  # what kind of statement a claim is: each is counted apart
+    "experiment": "experiments",
+    "algebra": "statements of algebra",
+    "simulation": "simulations",
+    "misprint": "possible misprints",
+}
 COMPUTED = "computed"  # where claims stand that no item answers
 
 
@@ -71,6 +76,10 @@ class Claim(ClaimPart):
     items: list[str] = Field([])  # none where the answer is computed on the spot
     data: list[str] = Field([])
     check: dict[str, Any] = Field(min_length=1, max_length=1)
+    category: Literal["experiment", "algebra", "simulation", "misprint"] = "experiment"
+    wording: Literal["paper", "ours"] = (
+        "paper"  # whose words the quote is in: ours are not in quotation marks
+    )
     reading: str = ""  # how a vague word of the sentence is taken
     changed: str = ""  # what was changed after a look at results, and the verdict before
 
@@ -86,6 +95,11 @@ class Claim(ClaimPart):
     def predicate(self) -> Predicate | WithoutRows:
         ((word, parameters),) = self.check.items()
         return VOCABULARY[word].model_validate(parameters)
+
+    @property
+    def quoted(self) -> str:
+        """The sentence, in quotation marks where the words are the paper's."""
+        return f"“{self.quote}”" if self.wording == "paper" else f"In our words: {self.quote}"
 
     @property
     def home(self) -> str:
@@ -178,6 +192,11 @@ class Judgement:
         return self.finding.estimate.high if self.finding else None
 
     @property
+    def kind(self) -> str:
+        """What stands around the number: an interval, a range, nothing as it is exact; empty where none is known."""
+        return self.finding.estimate.kind if self.finding and self.finding.estimate.at else ""
+
+    @property
     def unit(self) -> str:
         """Of the number and the region."""
         return self.finding.unit if self.finding else ""
@@ -199,7 +218,7 @@ class Judgement:
 
 
 REAL_DATA, SUBSTITUTE, MIXED = "real data", "a substitute", "real data and a substitute"
-BUILT_IN, NONE_NEEDED = "built-in data", "no data needed"
+BUILT_IN, NONE_NEEDED, SIMULATED = "built-in data", "no data needed", "a simulation"
 OF_FULL_RUN = (REAL_DATA, SUBSTITUTE, MIXED, NONE_NEEDED)
 
 
@@ -235,7 +254,7 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
     predicate = claim.predicate
     try:
         if isinstance(predicate, WithoutRows):
-            return _judged(claim, predicate.answer(found), _on_the_spot(predicate, found), told)
+            return _judged(claim, predicate.answer(found), _on_the_spot(claim), told)
         groups = [claims.data[name] for name in claim.data]
         rows = _on_data(pd.concat([item.finished for item in found], ignore_index=True), groups)
         weak = [results[name].finished for name in claims.weak_baselines if name in results]
@@ -273,13 +292,11 @@ def _judged(claim: Claim, finding: Finding, data: str, told: Mapping[str, Any]) 
     return Judgement(claim, finding.verdict, finding.measured, finding, data, finding.short, **told)
 
 
-def _on_the_spot(predicate: WithoutRows, found: Iterable[Result]) -> str:
+def _on_the_spot(claim: Claim) -> str:
     """What data an answer without rows rests on."""
-    if isinstance(predicate, facts.Computed):
-        return BUILT_IN if predicate.what in algebra.ON_BUILT_IN else NONE_NEEDED
-    names = predicate.shapes if isinstance(predicate, facts.DataSize) else {}
-    data = [fact for item in found for fact in item.environment.get("data") or () if fact["name"] in names]
-    return _kind(pd.DataFrame({"data_source": [fact.get("source") for fact in data]}))
+    if claim.category == "simulation":
+        return SIMULATED
+    return REAL_DATA if isinstance(claim.predicate, facts.DataSize) else NONE_NEEDED
 
 
 def _on_data(rows: pd.DataFrame, groups: list[DataGroup]) -> pd.DataFrame:
@@ -371,10 +388,12 @@ def _notes(rows: pd.DataFrame, found: Iterable[Result]) -> tuple[str, ...]:
 
 
 def tally(judgements: Iterable[Judgement]) -> dict[str, dict[str, int]]:
-    """How many hold and differ, by the data they rest on; what was not run under the key of that name."""
+    """How many hold and differ: experiments by the data they rest on, what is none apart, and what was not run."""
     counts: dict[str, dict[str, int]] = {}
     for judgement in judgements:
-        key = NOT_RUN if judgement.verdict == NOT_RUN else judgement.data
+        key = CATEGORIES[judgement.claim.category]
+        key += f" on {judgement.data}" if judgement.claim.category == "experiment" else ""
+        key = NOT_RUN if judgement.verdict == NOT_RUN else key
         counts.setdefault(key, dict.fromkeys(VERDICTS, 0))[judgement.verdict] += 1
     return counts
 
@@ -391,7 +410,7 @@ def claims_csv(judgements: Iterable[Judgement]) -> str:
         low, high = j.region or (None, None)
         numbers = [_number(v) for v in (j.estimate, j.low, j.high)]
         numbers += [j.unit, *(_number(v) for v in (j.paper_value, low, high))]
-        writer.writerow([*line, *numbers, claim.changed])
+        writer.writerow([*line, *numbers, claim.changed, j.kind, claim.category])
     return text.getvalue()
 
 

@@ -90,6 +90,10 @@ class Quantities:
         np.add.at(weights, (np.asarray(theirs), pairs), a / safe**2)
         return self.combined(1 - a / safe, weights)
 
+    def single(self, number: int) -> Quantities:
+        """One of them alone."""
+        return self.combined(self.values[[number]], np.eye(len(self.values))[:, [number]])
+
     def mean(self) -> Quantities:
         """Their mean, as a single quantity."""
         count = len(self.values)

@@ -152,7 +152,7 @@ def test_equal_answers_are_a_tie_of_at_least_one_example():
         (23.0, 25.0, Region.number(22, 0, "above"), STRONGER),
         (10.0, 20.0, Region.number(22, 0, "above"), DIFFERS),
         (1.0, 1.4, Region.number(10, 0, "below"), STRONGER),
-        (21.0, 23.0, Region.number(22, 0, "above", examples=10), UNDECIDED),
+        (20.0, 22.2, Region.number(22, 0, "above"), UNDECIDED),  # the median of a range does not round to it
         (4.0, 6.0, Region(low=4.5), UNDECIDED),
         (5.0, 6.0, Region(low=4.5), HOLDS),
         (3.0, 4.0, Region(low=4.5), DIFFERS),
@@ -162,3 +162,12 @@ def test_the_word_follows_from_interval_and_region(low, high, region, word):
     finding = Finding("so", Estimate.between((low + high) / 2, low, high), region)
     assert finding.verdict == word
     assert bool(finding.short) == (word != HOLDS)
+
+
+@pytest.mark.parametrize(("widest", "word"), [(2.0, HOLDS), (1.9, UNDECIDED)])
+def test_a_number_that_is_merely_touched_holds_if_the_interval_is_as_narrow_as_the_papers(widest, word):
+    touched = Estimate.between(22.4, 21.4, 23.4, "interval")
+    finding = Finding("so", touched, Region.number(22, 0, "above", 10, widest))
+    assert finding.verdict == word
+    inside = Estimate.between(22.0, 21.6, 22.4, "interval")
+    assert decide(inside, Region.number(22, 0, "above", 10, widest=0.1)) == HOLDS

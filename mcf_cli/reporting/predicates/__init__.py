@@ -13,6 +13,7 @@ VOCABULARY: dict[str, type[Predicate] | type[WithoutRows]] = {  # the words of a
     "best_level_between": curves.BestLevelBetween,
     "rises_after": curves.RisesAfter,
     "smaller_l2": curves.SmallerL2,
+    "falls_with_level": curves.FallsWithLevel,
     "falls_with_copies": curves.FallsWithCopies,
     "limit_is_best": curves.LimitIsBest,
     "cost_is": facts.CostIs,
