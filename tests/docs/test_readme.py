@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,23 @@ def test_the_commands_of_the_demo_are_commands(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert "built-in data" in done.stderr
+
+
+def test_the_full_run_ends_with_the_paragraph():
+    made = subprocess.run(
+        ["make", "-n", "reproduce-all"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert made.stdout.rstrip().splitlines()[-1].strip().startswith(".venv/bin/python docs/readme.py")
+
+
+def test_the_image_says_what_it_cannot_do(tmp_path):
+    """On a path without any tool."""
+    made = subprocess.run(
+        [shutil.which("make"), "image"], cwd=ROOT, capture_output=True, text=True, env={"PATH": str(tmp_path)}
+    )
+    assert made.returncode == 0, made.stderr
+    assert "Not linted: hadolint is not installed." in made.stdout
+    assert "Not built: docker is not installed." in made.stdout
 
 
 def test_its_pictures_and_links_are_there():
