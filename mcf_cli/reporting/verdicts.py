@@ -25,7 +25,7 @@ VERDICTS = (HOLDS, STRONGER, DIFFERS, UNDECIDED, NOT_RUN)
 NO_INTERVAL = (
     "no interval: its rows were written by an older version, without errors example by example; run it again"
 )
-ROUNDING = 1e-9
+EQUALLY_WIDE = 1 + 1e-9
 Side = Literal["above", "below", ""]
 
 
@@ -106,7 +106,7 @@ def decide(estimate: Estimate, region: Region, factor: float = 1.0) -> str:
     if region.stated is not None and estimate.kind == "range":
         inside = region.low <= estimate.value < region.high
     elif region.stated is not None:
-        inside = inside or high - low <= region.widest * (1 + ROUNDING)
+        inside = inside or high - low <= region.widest * EQUALLY_WIDE
     return HOLDS if inside else UNDECIDED
 
 
@@ -144,7 +144,7 @@ def _what_would_decide(estimate: Estimate, region: Region, unit: str) -> str:
     width = spoken_number(estimate.high - estimate.low, unit)
     if region.stated is not None and estimate.kind == "range":
         return f"its range includes {spoken_number(region.stated, unit)}, and its median does not round to it"
-    wide = f"the interval is {width} wide"
+    wide = f"the {estimate.kind} is {width} wide"
     if region.stated is not None and isfinite(region.widest):
         wide += f", that of one comparison on the paper's test examples {spoken_number(region.widest, unit)}"
     enough = next((f for f in FACTORS if decide(estimate, region, f) != UNDECIDED), None)
