@@ -131,7 +131,7 @@ class Quantities:
         """Simultaneous intervals, None where there is no evidence for any."""
         if self.influence is None:
             return None
-        width = _width(self._parts()[0], self.errors())
+        width = _width(*self._parts(), self.errors())
         return Bands(self.values, lambda factor: self.halves(width, factor))
 
 
@@ -270,16 +270,16 @@ class _Places:
         return float(mean), int((count > 0).sum())
 
 
-def _width(influence: np.ndarray, errors: np.ndarray) -> float:
-    """How many standard errors wide normal intervals must be to hold together; what is no example's is drawn apart."""
-    if influence.shape[1] == 1:
+def _width(tested: np.ndarray, repeated: np.ndarray, errors: np.ndarray) -> float:
+    """How many standard errors wide normal intervals must be to hold together; what repeats add is drawn apart."""
+    if tested.shape[1] == 1:
         return NORMAL_WIDTH
-    scaled = influence / np.where(errors > 0, errors, 1.0)
-    correlation = scaled.T @ scaled
-    np.fill_diagonal(correlation, 1.0)
+    units = np.where(errors > 0, errors, 1.0)
+    scaled = tested / units
+    correlation = scaled.T @ scaled + np.diag(((repeated / units) ** 2).sum(axis=0))
     # A Cholesky factor is the same on every machine, which eigenvectors are not; the little added makes it exist.
     factor = np.linalg.cholesky(correlation + 1e-6 * np.eye(len(correlation)))
     draws = np.random.default_rng(_SEED).standard_normal((DRAWS, len(correlation))) @ factor.T
     simultaneous = float(np.quantile(np.abs(draws).max(axis=1), CONFIDENCE))
-    independent = float(stats.norm.ppf(1 - (1 - CONFIDENCE) / 2 / influence.shape[1]))  # Bonferroni
+    independent = float(stats.norm.ppf(1 - (1 - CONFIDENCE) / 2 / tested.shape[1]))  # Bonferroni
     return max(NORMAL_WIDTH, min(simultaneous, independent))
