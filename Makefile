@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo smoke test test-wheel test-faults test-bounds quick data reproduce-all report bench docs article lint hooks clean
+.PHONY: help install lock demo smoke test test-wheel test-faults test-bounds quick data reproduce-all report bench docs article image lint hooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,6 +42,7 @@ $(BIN)/mcf reproduce --profile $(1) --jobs 0 --out $(2); status=$$?; \
 $(BIN)/mcf report --out $(2) && exit $$status
 endef
 
+README := $(BIN)/python docs/readme.py
 DEMO := --jobs 0 --out results/demo
 
 demo: $(VENV)/ready  ## a sweep over q, digits with lost pixels, a comparison, and their page: about a minute, built-in data
@@ -84,11 +85,12 @@ quick: data  ## every item on real data with reduced grids: about ten minutes
 
 reproduce-all: data  ## the whole paper at full scale, into results/, then our own items: two to four hours; the same command resumes
 	($(call reproduce,paper,results)); status=$$?; \
-	$(BIN)/mcf reproduce --beyond --jobs 0 && exit $$status
+	$(BIN)/mcf reproduce --beyond --jobs 0 || status=$$?; \
+	$(README) && exit $$status
 
 report: $(VENV)/ready  ## write tables, figures and the report from results/, and the README's paragraph
 	$(BIN)/mcf report --out results
-	$(BIN)/python docs/readme.py
+	$(README)
 
 docs: $(VENV)/dev-ready  ## the documentation site, into docs/_build; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
@@ -102,6 +104,13 @@ article: docs  ## the article as docs/_build/article.pdf, where pandoc with LaTe
 	    --print-to-pdf=docs/_build/article.pdf docs/_build/article.html 2>/dev/null; \
 	else echo "No PDF: neither pandoc with xelatex nor Chromium is installed. The article is docs/_build/article.html."; exit 0; fi && \
 	echo "Written to docs/_build/article.pdf"
+
+image:  ## lint the Dockerfile with hadolint and build the container, where either can be had
+	@if command -v hadolint >/dev/null; then hadolint Dockerfile && echo "Linted: hadolint finds nothing."; \
+	else echo "Not linted: hadolint is not installed."; fi
+	@if ! command -v docker >/dev/null; then echo "Not built: docker is not installed."; \
+	elif ! docker info >/dev/null 2>&1; then echo "Not built: no container engine answers (docker info)."; \
+	else docker build -t mcf .; fi
 
 lint: $(VENV)/dev-ready  ## ruff and mypy
 	$(BIN)/ruff check .

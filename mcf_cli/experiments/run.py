@@ -32,7 +32,7 @@ from mcf_cli.experiments.engine import Engine
 from mcf_cli.experiments.plan import Plan
 from mcf_cli.experiments.rows import Evidence, Row, build_rows, rows_csv, without_evidence
 from mcf_cli.experiments.store import Record, Store
-from mcf_cli.experiments.trial import Trial, kind_of_trial, sample_image
+from mcf_cli.experiments.trial import METHOD_VERSION, Trial, kind_of_trial, sample_image
 from mcf_cli.files import clear_leftovers, disk_explained, whole_file, write_text
 from mcf_cli.version import __version__
 
@@ -85,6 +85,7 @@ def environment_of(plan: Plan, records: dict[str, Record], engine: Engine) -> di
     done = [record for record in expected if record and record["status"] == "ok"]
     return {
         "mcf": __version__,
+        "method": METHOD_VERSION,
         **checkout(),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},

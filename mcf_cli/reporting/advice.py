@@ -27,7 +27,7 @@ from mcf_cli.experiments.run import RunOutcome
 from mcf_cli.files import write_text
 from mcf_cli.reporting.results import Result
 from mcf_cli.reporting.series import SOURCE_MARKS, dataset_label
-from mcf_cli.reporting.statistics import NORMAL_WIDTH, Quantities
+from mcf_cli.reporting.statistics import Quantities
 from mcf_cli.reporting.tables import Table, markdown
 
 ADVICE = "advice.md"
@@ -323,7 +323,7 @@ def _contenders(
     """With 95% intervals, each for itself; the differences are paired."""
     cells = Quantities.of_errors(groups)
     apart = cells.differences(range(len(groups)), [plain] * len(groups))
-    half, half_apart = NORMAL_WIDTH * cells.errors(), NORMAL_WIDTH * apart.errors()
+    half, half_apart = cells.halves(), apart.halves()
     return [
         Contender(
             method,

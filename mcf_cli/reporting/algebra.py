@@ -324,6 +324,15 @@ def erratum_15() -> Answer:
     ), f"at w = 3, beyond 1/b = 2, it lies {bend:.2g} above its chord and is {printed(3.0):.2g}"
 
 
+def erratum_16() -> Answer:
+    """The losses that the caption of Figure 3 names for its three rows: how many of three are missing."""
+    caption = "l2-regularized quadratic, exponential, and quadratic loss functions"
+    named = [name for name in ("quadratic", "exponential", "logistic") if name in caption]
+    return float(
+        3 - len(named)
+    ), f"its three rows are called {caption.partition(' ')[2]}: {len(named)} losses"
+
+
 def erratum_18() -> Answer:
     """The nearest neighbour's limiting error, 2p(1-p) where the Bayes error is p everywhere, against twice p."""
     p = 0.2
@@ -371,14 +380,23 @@ def erratum_22() -> Answer:
     return bend, f"log p(z | 0) - log p(z | 1) has second differences up to {bend:.2g}"
 
 
-ON_BUILT_IN = frozenset({"undertraining"})  # the checks that look at built-in data
 ALGEBRA: dict[str, Callable[[], Answer]] = {
     check.__name__: check
     for check in (
         *(tighter, quadratic_convex, exponential_convex, jensen_convex, variational_not_jointly_convex),
         *(gaussian_is_ridge, laplace_is_ridge, undertraining, poisson_outliers, clip_helps),
         *(erratum_01, erratum_02, erratum_03, erratum_04, erratum_05, erratum_06, erratum_07, erratum_08),
-        *(erratum_09, erratum_10, erratum_15, erratum_18, erratum_19, erratum_20, erratum_21, erratum_22),
+        *(
+            erratum_09,
+            erratum_10,
+            erratum_15,
+            erratum_16,
+            erratum_18,
+            erratum_19,
+            erratum_20,
+            erratum_21,
+            erratum_22,
+        ),
     )
 }
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from mcf_cli.reporting.series import (
     LOSS_ORDER,
+    collection,
     curve_label,
     dataset_label,
     datasets_in,
@@ -23,7 +24,7 @@ from mcf_cli.reporting.series import (
     tidy,
     varying,
 )
-from mcf_cli.reporting.statistics import NORMAL_WIDTH, Quantities
+from mcf_cli.reporting.statistics import Quantities
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nothing fetches
 Chart = dict[str, Any]
@@ -77,7 +78,21 @@ def item_chart(rows: pd.DataFrame) -> Chart | None:
         frame["curve"] = ["exact" if pd.isna(lam) else f"λ = {lam:g}" for lam in frame["lam"]]
         frame["family"] = frame["curve"]
     found = points(frame, axis, factor)
-    return curves(found, axis, title) if axis else dots(found, title)
+    return curves(found, axis, title, _shared_ranges(found, frame)) if axis else dots(found, title)
+
+
+def _shared_ranges(found: Points, frame: pd.DataFrame) -> Points:
+    """What every panel of a collection must show, so that they share a scale: its least and its greatest number."""
+    labels: dict[str, list[str]] = {}
+    for name, source in datasets_in(frame):
+        if isinstance(name, str):
+            labels.setdefault(collection(name), []).append(dataset_label(name, str(source)))
+    ranges: Points = []
+    for panels in (panels for panels in labels.values() if len(panels) > 1):
+        fields = ("y", "across", "low", "high")
+        shown = [point[f] for point in found if point["data"] in panels for f in fields if f in point]
+        ranges += [{"data": panel, "range": end} for panel in panels for end in (min(shown), max(shown))]
+    return ranges
 
 
 def points(frame: pd.DataFrame, axis: str | None, factor: float) -> Points:
@@ -106,7 +121,7 @@ def _means(groups: list[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
     """Means and half their intervals: over test examples where there is evidence of them, else over runs."""
     cells = Quantities.of_errors(groups)
     if cells.influence is not None:
-        return cells.values, NORMAL_WIDTH * cells.errors()
+        return cells.values, cells.halves()
     tables = [summary(part.assign(all=0), "all") for part in groups]
     return cells.values, np.array([table["half"].iloc[0] for table in tables])
 
@@ -115,10 +130,11 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def curves(found: Points, axis: str, title: str) -> Chart:
-    """One panel per data set, one curve per method; a method without levels is a line across its panel.
+def curves(found: Points, axis: str, title: str, ranges: Points | None = None) -> Chart:
+    """One panel per data set, one curve per method; a method without levels is a line across its panel, in a band.
 
-    The colour tells the loss, dashes and shape what is done with it. A click on a legend shows that entry alone.
+    Colour and shape tell the loss, dashes what is done with it. A click on a legend shows that entry alone.
+    ``ranges`` are numbers that a panel's scale must reach.
     """
     x_title, scale = AXES[axis]
     x: Chart = {"field": "x", "type": "quantitative", "title": x_title}
@@ -129,6 +145,7 @@ def curves(found: Points, axis: str, title: str) -> Chart:
     level = {"field": "across", "type": "quantitative", "title": title}
     hover = {"tooltip": _tooltip(x_title, "y", title)}
     bars: Chart = {
+        "transform": [{"filter": "isValid(datum.x)"}],
         "mark": {"type": "rule", "aria": False},
         "encoding": {"x": x, **ends, "color": look["color"], "opacity": look["opacity"]},
     }
@@ -144,7 +161,20 @@ def curves(found: Points, axis: str, title: str) -> Chart:
         "mark": {"type": "rule", "strokeWidth": 1.6, "aria": False},
         "encoding": {"y": level, **_without(look, "shape"), "tooltip": _tooltip(None, "across", title)},
     }
-    return _panels(found, [lines, marks, *_needed(found, low=bars, across=across)])
+    band: Chart = {
+        "transform": [{"filter": "isValid(datum.across) && isValid(datum.low)"}],
+        "mark": {"type": "rect", "fillOpacity": 0.12, "aria": False},
+        "encoding": {**ends, "color": look["color"], "opacity": look["opacity"]},
+    }
+    reach: Chart = {
+        "transform": [{"filter": "isValid(datum.range)"}],
+        "mark": {"type": "point", "opacity": 0, "aria": False},
+        "encoding": {"y": {**y, "field": "range"}},
+    }
+    between = [point for point in found if "across" in point and "low" in point]
+    layers = [lines, marks, *_needed(found, low=bars, across=across)]
+    layers += [band] * bool(between) + [reach] * bool(ranges)
+    return _panels(found, layers, ranges or [])
 
 
 def _needed(found: Points, **layers: Chart) -> list[Chart]:
@@ -174,7 +204,7 @@ def dots(found: Points, title: str) -> Chart:
 
 
 def forest(found: Points) -> Chart:
-    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; one panel per unit."""
+    """All claims with a number, one panel per unit: a grey tick for the claimed value or region, a point for ours."""
     words, hues = list(VERDICT_HUES), list(VERDICT_HUES.values())
     y = {
         "field": "claim",
@@ -234,7 +264,7 @@ def forest(found: Points) -> Chart:
     }
 
 
-def _panels(found: Points, layers: list[Chart]) -> Chart:
+def _panels(found: Points, layers: list[Chart], ranges: Points | None = None) -> Chart:
     """A panel a data set, with legends that choose losses and methods."""
     select = [
         {"name": name, "select": {"type": "point", "fields": [field]}, "bind": "legend"}
@@ -244,7 +274,7 @@ def _panels(found: Points, layers: list[Chart]) -> Chart:
     layers = [{**layers[0], "params": select}, *layers[1:]]
     return {
         "$schema": SCHEMA,
-        "data": {"values": found},
+        "data": {"values": [*found, *(ranges or [])]},
         "facet": {"field": "data", "type": "nominal", "title": None, "sort": names},
         "columns": min(3, len(names)),
         "spec": {"layer": layers, **(PANEL if len(names) > 1 else ALONE)},
@@ -253,7 +283,7 @@ def _panels(found: Points, layers: list[Chart]) -> Chart:
 
 
 def _look(found: Points) -> Chart:
-    """Colours for losses, dashes and shapes for methods; what the legends leave out is faint."""
+    """Colours and shapes for losses, dashes for methods; what the legends leave out is faint."""
     labels = [curve_label(name) for name in LOSS_ORDER]
     losses = in_order(pd.Series([point["loss"] for point in found]), labels)
     methods = sorted(
@@ -269,7 +299,7 @@ def _look(found: Points) -> Chart:
             "scale": {"domain": losses, "range": HUES[: len(losses)] if len(losses) <= 8 else HUES},
         },
         "strokeDash": {**by_method, "scale": {"domain": methods, "range": DASHES}},
-        "shape": {**by_method, "scale": {"domain": methods, "range": SHAPES}},
+        "shape": {**by_loss, "scale": {"domain": losses, "range": SHAPES}},
         "opacity": {"condition": {"test": chosen, "value": 1}, "value": 0.06},
     }
 

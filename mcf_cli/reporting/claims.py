@@ -16,53 +16,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic import AliasChoices, Field, ValidationError, model_validator
 
 from mcf_cli.errors import McfError
-from mcf_cli.reporting import algebra
-from mcf_cli.reporting.comparison import ClaimPart, NotEnough, is_plain, plain_rows
-from mcf_cli.reporting.predicates import curves, errors, facts
+from mcf_cli.reporting.comparison import (
+    ClaimPart,
+    NotEnough,
+    is_plain,
+    of_form,
+    plain_rows,
+    with_better_penalty,
+)
+from mcf_cli.reporting.predicates import VOCABULARY, facts
 from mcf_cli.reporting.predicates.base import Predicate, WithoutRows
 from mcf_cli.reporting.results import Result, rerun_command, rerun_found
 from mcf_cli.reporting.tables import escape_markdown
-from mcf_cli.reporting.verdicts import (
-    HOLDS,
-    NOT_RUN,
-    STRONGER,
-    UNDECIDED,
-    VERDICTS,
-    Finding,
-)
+from mcf_cli.reporting.verdicts import HOLDS, NOT_RUN, STRONGER, UNDECIDED, VERDICTS, Finding
 from mcf_cli.yamlfile import read_yaml
 
-VOCABULARY: dict[str, type[Predicate] | type[WithoutRows]] = {  # the words of a claim's `check`
-    "below_at_every_level": errors.BelowAtEveryLevel,
-    "beats_in_most": errors.BeatsInMost,
-    "reduction": errors.Reduction,
-    "error_is": errors.ErrorIs,
-    "error_at_most": errors.ErrorAtMost,
-    "order_of": errors.OrderOf,
-    "more_effective": errors.MoreEffective,
-    "smaller_gain": errors.SmallerGain,
-    "best_level_between": curves.BestLevelBetween,
-    "rises_after": curves.RisesAfter,
-    "smaller_l2": curves.SmallerL2,
-    "falls_with_copies": curves.FallsWithCopies,
-    "limit_is_best": curves.LimitIsBest,
-    "cost_is": facts.CostIs,
-    "cheaper": facts.Cheaper,
-    "grows_linearly": facts.GrowsLinearly,
-    "no_dearer_than_copies": facts.NoDearerThanCopies,
-    "bounds_lie_above": facts.BoundsLieAbove,
-    "no_gap": facts.NoGap,
-    "data_size": facts.DataSize,
-    "computed": facts.Computed,
-}
-
-COMPUTED = "computed"  # where claims stand that no item answers
 FORM = "shared"  # the multi-class logistic form of the authors' released code
 OTHER_FORM = "With the pairwise multi-class bound"
 UNBIASED = "With unbiased blankout"
@@ -70,23 +44,18 @@ BETTER_PENALTY = "Against the better of l1 and l2"
 WEAK = "Against the under-regularised plain model of the authors' code"
 JUDGED = "judged"
 Reading = tuple[Predicate, pd.DataFrame]
-RUN = ["dataset", "loss", "deletion", "train_size", "repeat", "fold"]
 CLAIM_COLUMNS = (
     *("id", "place", "quote", "paper", "verdict", "data", "measured", "short", "also", "partial", "notes"),
-    *(
-        "reason",
-        "items",
-        "command",
-        "estimate",
-        "low",
-        "high",
-        "unit",
-        "paper_value",
-        "region_low",
-        "region_high",
-    ),
-    "changed",
+    *("reason", "items", "command", "estimate", "low", "high", "unit", "paper_value", "region_low"),
+    *("region_high", "changed", "kind", "category"),
 )
+CATEGORIES = {  # what kind of statement a claim is: each is counted apart
+    "experiment": "experiments",
+    "algebra": "statements of algebra",
+    "simulation": "simulations",
+    "misprint": "possible misprints",
+}
+COMPUTED = "computed"  # where claims stand that no item answers
 
 
 class DataGroup(ClaimPart):
@@ -107,6 +76,10 @@ class Claim(ClaimPart):
     items: list[str] = Field([])  # none where the answer is computed on the spot
     data: list[str] = Field([])
     check: dict[str, Any] = Field(min_length=1, max_length=1)
+    category: Literal["experiment", "algebra", "simulation", "misprint"] = "experiment"
+    wording: Literal["paper", "ours"] = (
+        "paper"  # whose words the quote is in: ours are not in quotation marks
+    )
     reading: str = ""  # how a vague word of the sentence is taken
     changed: str = ""  # what was changed after a look at results, and the verdict before
 
@@ -124,9 +97,21 @@ class Claim(ClaimPart):
         return VOCABULARY[word].model_validate(parameters)
 
     @property
+    def quoted(self) -> str:
+        """The sentence, in quotation marks where the words are the paper's."""
+        return f"“{self.quote}”" if self.wording == "paper" else f"In our words: {self.quote}"
+
+    @property
     def home(self) -> str:
         """The item that it stands with."""
         return self.items[0] if self.items else COMPUTED
+
+
+class Reason(ClaimPart):
+    """Why a claim came out as it did, written by hand after a look at the rows of one METHOD_VERSION."""
+
+    method: int  # beside rows of another one it is not shown
+    text: str
 
 
 class Claims(ClaimPart):
@@ -136,7 +121,7 @@ class Claims(ClaimPart):
     data: dict[str, DataGroup]
     weak_baselines: list[str] = Field([])  # items whose plain models use the authors' own l2 convention
     claims: list[Claim]
-    reasons: dict[str, str] = Field({})  # by claim: why it differs, written after a look at the run
+    reasons: dict[str, Reason] = Field({})  # by claim
 
     @model_validator(mode="after")
     def _consistent(self) -> Claims:
@@ -207,6 +192,11 @@ class Judgement:
         return self.finding.estimate.high if self.finding else None
 
     @property
+    def kind(self) -> str:
+        """What stands around the number: an interval, a range, nothing as it is exact; empty where none is known."""
+        return self.finding.estimate.kind if self.finding and self.finding.estimate.at else ""
+
+    @property
     def unit(self) -> str:
         """Of the number and the region."""
         return self.finding.unit if self.finding else ""
@@ -228,7 +218,7 @@ class Judgement:
 
 
 REAL_DATA, SUBSTITUTE, MIXED = "real data", "a substitute", "real data and a substitute"
-BUILT_IN, NONE_NEEDED = "built-in data", "no data needed"
+BUILT_IN, NONE_NEEDED, SIMULATED = "built-in data", "no data needed", "a simulation"
 OF_FULL_RUN = (REAL_DATA, SUBSTITUTE, MIXED, NONE_NEEDED)
 
 
@@ -264,7 +254,7 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
     predicate = claim.predicate
     try:
         if isinstance(predicate, WithoutRows):
-            return _judged(claim, predicate.answer(found), _on_the_spot(predicate, found), told)
+            return _judged(claim, predicate.answer(found), _on_the_spot(claim), told)
         groups = [claims.data[name] for name in claim.data]
         rows = _on_data(pd.concat([item.finished for item in found], ignore_index=True), groups)
         weak = [results[name].finished for name in claims.weak_baselines if name in results]
@@ -278,14 +268,20 @@ def judge(claim: Claim, claims: Claims, results: Mapping[str, Result]) -> Judgem
         return Judgement(
             claim, NOT_RUN, f"only built-in data was run, which says nothing about {_whose(claims)}", **told
         )
-    # Reasons were written about the full run: beside other numbers they would be wrong.
-    full = data in OF_FULL_RUN and all(item.profile == "paper" for item in found)
     told |= {
         "notes": _notes(rows, found),
-        "reason": claims.reasons.get(claim.id, "") if full else "",
+        "reason": _reason(claims.reasons.get(claim.id), data, found),
         "also": tuple(_others(readings, finding)),
     }
     return _judged(claim, finding, data, told)
+
+
+def _reason(reason: Reason | None, data: str, found: Iterable[Result]) -> str:
+    """Reasons are about the full run of one version of the method: beside other numbers they would be wrong."""
+    if reason is None or data not in OF_FULL_RUN:
+        return ""
+    same = all(item.profile == "paper" and item.method == reason.method for item in found)
+    return reason.text if same else ""
 
 
 def _whose(claims: Claims) -> str:
@@ -296,13 +292,11 @@ def _judged(claim: Claim, finding: Finding, data: str, told: Mapping[str, Any]) 
     return Judgement(claim, finding.verdict, finding.measured, finding, data, finding.short, **told)
 
 
-def _on_the_spot(predicate: WithoutRows, found: Iterable[Result]) -> str:
+def _on_the_spot(claim: Claim) -> str:
     """What data an answer without rows rests on."""
-    if isinstance(predicate, facts.Computed):
-        return BUILT_IN if predicate.what in algebra.ON_BUILT_IN else NONE_NEEDED
-    names = predicate.shapes if isinstance(predicate, facts.DataSize) else {}
-    data = [fact for item in found for fact in item.environment.get("data") or () if fact["name"] in names]
-    return _kind(pd.DataFrame({"data_source": [fact.get("source") for fact in data]}))
+    if claim.category == "simulation":
+        return SIMULATED
+    return REAL_DATA if isinstance(claim.predicate, facts.DataSize) else NONE_NEEDED
 
 
 def _on_data(rows: pd.DataFrame, groups: list[DataGroup]) -> pd.DataFrame:
@@ -327,33 +321,19 @@ def _readings(
 ) -> Iterator[tuple[str, Reading]]:
     """Every way to ask the question of the rows, the one that is judged first."""
     forms = set(rows["multiclass"]) - {""}
-    judged = _of_form(rows, FORM) if len(forms) > 1 else rows
+    judged = of_form(rows, FORM) if len(forms) > 1 else rows
     yield JUDGED, (predicate, judged)
     if len(forms) > 1:
-        yield OTHER_FORM, (predicate, _of_form(rows, "pairwise"))
+        yield OTHER_FORM, (predicate, of_form(rows, "pairwise"))
     if predicate.corruption == ["dropout"] and (rows["corruption"] == "blankout").any():
         yield UNBIASED, (predicate.with_corruption("blankout"), judged)
     if predicate.baseline != "plain":
         return
     if (rows["penalty"] == "l1").any():
-        yield BETTER_PENALTY, (predicate, _with_better_penalty(judged))
+        yield BETTER_PENALTY, (predicate, with_better_penalty(judged))
     if weak is not None and set(judged["dataset"]) <= set(weak["dataset"]):
         replaced = pd.concat([judged[~is_plain(judged)], weak[is_plain(weak)]], ignore_index=True)
         yield WEAK, (predicate, replaced)
-
-
-def _of_form(rows: pd.DataFrame, form: str) -> pd.DataFrame:
-    """The rows of one multi-class form; the plain model is the same in all."""
-    return rows[rows["multiclass"].isin(["", form]) | is_plain(rows)]
-
-
-def _with_better_penalty(rows: pd.DataFrame) -> pd.DataFrame:
-    """The plain models replaced, run by run, by the penalty with the lower validation error."""
-    plain = rows[is_plain(rows)]
-    validation = plain[plain["metric"] == "validation_error"].sort_values(["value", "penalty"], kind="stable")
-    chosen = validation.drop_duplicates(RUN)[[*RUN, "penalty"]]
-    kept = plain.merge(chosen, on=[*RUN, "penalty"], how="inner").assign(penalty="l2")
-    return pd.concat([rows[~is_plain(rows)], kept], ignore_index=True)
 
 
 def _others(readings: Mapping[str, Reading], judged: Finding) -> Iterator[str]:
@@ -408,10 +388,12 @@ def _notes(rows: pd.DataFrame, found: Iterable[Result]) -> tuple[str, ...]:
 
 
 def tally(judgements: Iterable[Judgement]) -> dict[str, dict[str, int]]:
-    """How many hold and differ, by the data they rest on; what was not run under the key of that name."""
+    """How many hold and differ: experiments by the data they rest on, what is none apart, and what was not run."""
     counts: dict[str, dict[str, int]] = {}
     for judgement in judgements:
-        key = NOT_RUN if judgement.verdict == NOT_RUN else judgement.data
+        key = CATEGORIES[judgement.claim.category]
+        key += f" on {judgement.data}" if judgement.claim.category == "experiment" else ""
+        key = NOT_RUN if judgement.verdict == NOT_RUN else key
         counts.setdefault(key, dict.fromkeys(VERDICTS, 0))[judgement.verdict] += 1
     return counts
 
@@ -428,7 +410,7 @@ def claims_csv(judgements: Iterable[Judgement]) -> str:
         low, high = j.region or (None, None)
         numbers = [_number(v) for v in (j.estimate, j.low, j.high)]
         numbers += [j.unit, *(_number(v) for v in (j.paper_value, low, high))]
-        writer.writerow([*line, *numbers, claim.changed])
+        writer.writerow([*line, *numbers, claim.changed, j.kind, claim.category])
     return text.getvalue()
 
 

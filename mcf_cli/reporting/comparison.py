@@ -27,6 +27,14 @@ LEVEL_WORDS = {
 
 # What tells two methods apart beside the level that an experiment runs over.
 METHOD_KEYS = ("loss", "corruption", "surrogate", "penalty", "aid")
+RUN = [
+    "dataset",
+    "loss",
+    "deletion",
+    "train_size",
+    "repeat",
+    "fold",
+]  # what the penalties of a plain model share
 SAME_AT_ZERO = (
     "blankout",
     "dropout",
@@ -92,6 +100,20 @@ def _at_zero(frame: pd.DataFrame) -> pd.Series:
     """q = 0 on a data set without a plain model of its own; beside one, it is what MCF chose."""
     alone = ~frame["dataset"].isin(frame.loc[_uncorrupted(frame), "dataset"])
     return frame["corruption"].isin(SAME_AT_ZERO) & (frame["q"] == 0) & alone
+
+
+def of_form(rows: pd.DataFrame, form: str) -> pd.DataFrame:
+    """The rows of one multi-class form; the plain model is the same in all."""
+    return rows[rows["multiclass"].isin(["", form]) | is_plain(rows)]
+
+
+def with_better_penalty(rows: pd.DataFrame) -> pd.DataFrame:
+    """The plain models replaced, run by run, by the penalty with the lower validation error."""
+    plain = rows[is_plain(rows)]
+    validation = plain[plain["metric"] == "validation_error"].sort_values(["value", "penalty"], kind="stable")
+    chosen = validation.drop_duplicates(RUN)[[*RUN, "penalty"]]
+    kept = plain.merge(chosen, on=[*RUN, "penalty"], how="inner").assign(penalty="l2")
+    return pd.concat([rows[~is_plain(rows)], kept], ignore_index=True)
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,7 @@ FOREST_MARKERS = {"holds": "o", "stronger": "s", "differs": "D", "undecided": "^
 
 @part.styled
 def forest_figure(numbers: Sequence[Mapping[str, Any]]) -> Figure:
-    """All claims with a number: the paper's as a grey tick, ours as a point with its interval; one panel per unit.
+    """All claims with a number, one panel per unit: the claimed value or end of the region a grey tick, ours a point.
 
     Many stand in two columns, so that the figure fits a page; a unit that continues there keeps its scale.
     """
@@ -294,4 +294,5 @@ def _forest_handles() -> list[Line2D]:
     found = [
         part.handle(word, Look(VERDICT_HUES[word], marker, "")) for word, marker in FOREST_MARKERS.items()
     ]
-    return [*found, part.handle("claimed", Look(GREY, "|", ""), markersize=9, markeredgewidth=2)]
+    words = "the claimed value, or the end of the claimed region"
+    return [*found, part.handle(words, Look(GREY, "|", ""), markersize=9, markeredgewidth=2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -10,11 +11,11 @@ from typing import Any
 import pandas as pd
 
 from mcf_cli.reporting import charts, verdicts
-from mcf_cli.reporting.claims import COMPUTED, Claims, Judgement
+from mcf_cli.reporting.claims import CATEGORIES, COMPUTED, Claims, Judgement
 from mcf_cli.reporting.comparison import is_plain, plain_rows
 from mcf_cli.reporting.results import Result
 from mcf_cli.reporting.series import dataset_label, datasets_in
-from mcf_cli.reporting.statistics import NORMAL_WIDTH, Estimate, Quantities
+from mcf_cli.reporting.statistics import Estimate, Quantities
 from mcf_cli.reporting.verdicts import spoken_interval
 
 PURPOSE = (
@@ -60,6 +61,7 @@ def page_facts(
         "notes": notes,
         "answer": answer(judgements, claims.ours) if judgements else measured_answer(results),
         "choices": {
+            "categories": list(dict.fromkeys(j.claim.category for j in judgements)),
             "items": list(dict.fromkeys(name for j in judgements for name in j.claim.items)),
             "data": list(dict.fromkeys(name for entry in entries for name in entry.data)),
             "losses": list(dict.fromkeys(name for entry in entries for name in entry.losses)),
@@ -106,21 +108,24 @@ def answer(judgements: Sequence[Judgement], ours: bool = False) -> tuple[str, ..
             f"With half of the pixels of MNIST deleted, its error is {_number(first)} lower than that of "
             f"the plain logistic model. The paper says {first.claim.paper}."
         )
-    by_word = {word: [j for j in judged if j.verdict == word] for word in verdicts.VERDICTS}
-    subject = "expectations of ours" if ours else "checkable statements of the paper"
-    sentences.append(_count_sentence(by_word, len(judgements), subject))
-    if by_word[verdicts.DIFFERS]:
-        places = list(dict.fromkeys(j.claim.id if ours else j.claim.place for j in by_word[verdicts.DIFFERS]))
+    tried = [j for j in judgements if j.claim.category == "experiment"]
+    subject = "expectations of ours" if ours else "checkable statements about experiments"
+    sentences.append(_count_sentence(tried, subject))
+    others = [
+        _count_sentence([j for j in judgements if j.claim.category == name], words)
+        for name, words in CATEGORIES.items()
+        if name != "experiment"
+    ]
+    sentences += [" ".join(words)] if (words := [w for w in others if w]) else []
+    differing = [j for j in tried if j.verdict == verdicts.DIFFERS]
+    if differing:
+        places = list(dict.fromkeys(j.claim.id if ours else j.claim.place for j in differing))
         shown = ", ".join(places[:6]) + (f" and {len(places) - 6} more" if len(places) > 6 else "")
-        subject = "What came out differently:" if ours else "Claims that differ are in"
+        subject = "What came out differently:" if ours else "Experiments that differ are in"
         sentences.append(
             f"{subject} {shown}; each claim below has its numbers and, where we know it, the reason."
         )
-    with_interval = sum(1 for j in judged if j.finding and j.finding.estimate.at is not None)
-    aside = sum(1 for j in judged if not j.of_the_paper)
-    sure = f"{with_interval} of {len(judged)} answers have a 95% interval."
-    sure += f" {aside} rest wholly or in part on data that only stands in for the paper's." if aside else ""
-    sentences.append(sure)
+    sentences.append(_sureness([j for j in tried if j.verdict != verdicts.NOT_RUN]))
     return tuple(sentences)
 
 
@@ -170,9 +175,9 @@ def _two_errors(method: str, ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         return f"{method} {cells.values[0]:.1%}, plain {cells.values[1]:.1%}"
     errors = [
         spoken_interval(Estimate.between(value, max(0.0, value - half), min(100.0, value + half)), "%")
-        for value, half in zip(100 * cells.values, 100 * NORMAL_WIDTH * cells.errors(), strict=True)
+        for value, half in zip(100 * cells.values, 100 * cells.halves(), strict=True)
     ]
-    value, half = 100 * apart.values[0], 100 * NORMAL_WIDTH * apart.errors()[0]
+    value, half = 100 * apart.values[0], 100 * apart.halves()[0]
     low, high = (value - half, value + half) if value > 0 else (-value - half, -value + half)
     word = "more" if value > 0 else "fewer"
     return (
@@ -181,16 +186,30 @@ def _two_errors(method: str, ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     )
 
 
-def _count_sentence(by_word: Mapping[str, Sequence[Judgement]], total: int, subject: str) -> str:
-    counts = {word: len(found) for word, found in by_word.items()}
-    words = f"Of {total} {subject}, {counts[verdicts.HOLDS]} hold"
-    words += (
-        f", {counts[verdicts.STRONGER]} turn{'s' * (counts[verdicts.STRONGER] == 1)} out stronger than stated"
-        if counts[verdicts.STRONGER]
-        else ""
+def _sureness(judged: Sequence[Judgement]) -> str:
+    """How many answers of experiments have an interval, a range or neither, and what they rest on."""
+    kinds = Counter(j.kind for j in judged)
+    words = f"{kinds['interval']} of {len(judged)} answers of experiments have a 95% interval"
+    words += f", {kinds['range']} the range of several measurements" if kinds["range"] else ""
+    words += f", {kinds['exact']} an exact number" if kinds["exact"] else ""
+    aside = sum(1 for j in judged if not j.of_the_paper)
+    return words + (
+        f". {aside} rest wholly or in part on data that only stands in for the paper's." if aside else "."
     )
-    words += f", {counts[verdicts.DIFFERS]} differ, and {counts[verdicts.UNDECIDED]} are undecided by this much data"
-    left = total - sum(counts.values())
+
+
+def _count_sentence(judgements: Sequence[Judgement], subject: str) -> str:
+    """``Of 70 checkable statements about experiments, 20 hold, 15 differ and 30 are undecided.``; empty for none."""
+    if not judgements:
+        return ""
+    counts = Counter(j.verdict for j in judgements)
+    stronger, left = counts[verdicts.STRONGER], counts[verdicts.NOT_RUN]
+    parts = [f"{counts[verdicts.HOLDS]} hold"]
+    parts += [f"{stronger} turn{'s' * (stronger == 1)} out stronger than stated"] if stronger else []
+    parts += [f"{counts[verdicts.DIFFERS]} differ"]
+    undecided = counts[verdicts.UNDECIDED]
+    parts += [f"{undecided} are undecided by this much data"] if undecided else []
+    words = f"Of {len(judgements)} {subject}, {', '.join(parts[:-1])} and {parts[-1]}"
     return f"{words}; {left} {'was' if left == 1 else 'were'} not run." if left else f"{words}."
 
 

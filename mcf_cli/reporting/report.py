@@ -127,7 +127,7 @@ def write_report(
         "total": len(judgements),
         "ours": claims.ours,
         "words": verdicts.VERDICTS,
-        "totals": {word: sum(j.verdict == word for j in judgements) for word in verdicts.VERDICTS},
+        "totals": _totals(judgements),
         "built_in": any(_on_built_in(result) for result in results.values()),
         "environments": _environments(results),
     }
@@ -148,11 +148,11 @@ def write_report(
     facts |= {
         "title": _title(judgements, results, claims.ours),
         "headline": next((s for s in sections if s.name == HEADLINE and s.run), None) if judgements else None,
-        "full_report": FULL_REPORT,
+        "full_report": FULL_REPORT if (results_folder / FULL_REPORT).exists() else "",
         "forest_uri": _forest(results_folder, facts["numbers"]),
     }
     if report.article:
-        with_interval = sum(j.low is not None for j in judgements)
+        with_interval = sum(j.kind == "interval" for j in judgements)
         facts |= {
             "judgements": judgements,
             "with_interval": with_interval,
@@ -161,6 +161,12 @@ def write_report(
         write_text(report.article, _markdown().get_template("article.md.j2").render(facts))
     write_text(report.html, _html().get_template("report.html.j2").render(facts))
     return report
+
+
+def _totals(judgements: list[Judgement]) -> dict[str, int]:
+    """How many experiments have which verdict."""
+    tried = [j for j in judgements if j.claim.category == "experiment"]
+    return {word: sum(j.verdict == word for j in tried) for word in verdicts.VERDICTS}
 
 
 def _on_built_in(result: Result) -> bool:
@@ -188,17 +194,16 @@ def _forest(folder: Path, numbers: list[dict[str, Any]]) -> str:
 
 def _answer(judgements: list[Judgement], ours: bool = False) -> tuple[str, ...]:
     """How many claims hold, on what data, and item by item."""
-    judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN and (j.claim.items or j.of_the_paper)]
+    judged = [j for j in judgements if j.verdict != verdicts.NOT_RUN]
     if not any(j.claim.items for j in judged):
         return ()
     lines, whose = [], "our expectations" if ours else "the paper's claims"
     for data, counts in judging.tally(judged).items():
-        words = f"On {data}" if data != judging.NONE_NEEDED else "Without data"
-        words += " (which says nothing about the paper's)" if data == judging.BUILT_IN else ""
-        lines.append(f"{words}: {_counted(counts, whose)}.")
-    items = dict.fromkeys(j.claim.home for j in judged)
+        lines.append(f"{data[0].upper()}{data[1:]}: {_counted(counts, whose)}.")
+    tried = [j for j in judged if j.claim.category == "experiment"]
+    items = dict.fromkeys(j.claim.home for j in tried)
     good = (verdicts.HOLDS, verdicts.STRONGER)
-    shares = {name: [j.verdict in good for j in judged if j.claim.home == name] for name in items}
+    shares = {name: [j.verdict in good for j in tried if j.claim.home == name] for name in items}
     listed = ", ".join(f"{name} {sum(held)} of {len(held)}" for name, held in shares.items())
     return (*lines, f"What holds or is stronger, item by item: {listed}.")
 

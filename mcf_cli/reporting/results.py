@@ -38,8 +38,7 @@ from mcf_cli.reporting.series import dataset_label, tidy
 from mcf_cli.reporting.terminal import rich_table
 
 NEEDED = ("dataset", "data_source", "loss", "corruption", "metric", "value", "converged", "status")
-
-
+METHODS = {"2.0.0": 9}  # METHOD_VERSION of packages whose environment.json did not name it yet
 SHOWN = ("table.csv", "table.md", "figure.png", "figure.svg")
 
 
@@ -105,6 +104,12 @@ class Result:
     @property
     def profile(self) -> str:
         return str(self.environment.get("profile") or "paper")
+
+    @property
+    def method(self) -> int | None:
+        """The METHOD_VERSION that its numbers are of; None where neither that nor the package's version tells."""
+        found = self.environment.get("method", METHODS.get(str(self.environment.get("mcf"))))
+        return found if isinstance(found, int) else None
 
     @property
     def command(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from mcf_cli.datasets.userfile import file_format
-from mcf_cli.reporting.statistics import NORMAL_WIDTH, Quantities, half_interval
+from mcf_cli.reporting.statistics import Quantities, half_interval
 
 OPTIONAL = (
     *("surrogate", "multiclass", "penalty", "q", "budget", "l2", "deletion", "train_size", "copies"),
@@ -229,7 +229,7 @@ def summary(rows: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
     table = groups.agg(mean="mean", sd="std", runs="count").reset_index()
     if known_by_example(rows):
         parts = [part for _, part in rows.groupby(keys, dropna=False, sort=True)]
-        table["half"] = [NORMAL_WIDTH * float(Quantities.of_errors([part]).errors()[0]) for part in parts]
+        table["half"] = [float(Quantities.of_errors([part]).halves()[0]) for part in parts]
     else:
         table["half"] = half_interval(table["sd"].to_numpy(), table["runs"].to_numpy())
     return table.drop(columns="sd")

@@ -8,7 +8,8 @@
 | undecided | anything else: the data cannot tell, and a tie is no failure |
 
 A number that the paper states is a region of its own: whatever rounds to it. No interval of a test error lies within so
-little, so a stated number holds when the interval contains it and rests on no fewer test examples than the paper had.
+little, so a stated number holds when the interval contains it and is no wider than that of one comparison in one run on
+the paper's number of test examples. A range over data sets (costs) has a median: a number holds if that rounds to it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ VERDICTS = (HOLDS, STRONGER, DIFFERS, UNDECIDED, NOT_RUN)
 NO_INTERVAL = (
     "no interval: its rows were written by an older version, without errors example by example; run it again"
 )
+EQUALLY_WIDE = 1 + 1e-9
 Side = Literal["above", "below", ""]
 
 
@@ -41,6 +43,8 @@ class Region:
         The number that the paper prints, where it prints one.
     examples : int
         How many test examples the paper's number rests on; 0 where it does not matter.
+    widest : float
+        How wide an interval may be that contains the stated number without lying in the region.
     """
 
     low: float = -inf
@@ -48,6 +52,7 @@ class Region:
     favour: Side = ""
     stated: float | None = None
     examples: int = 0
+    widest: float = inf
 
     @classmethod
     def positive(cls) -> Region:
@@ -55,10 +60,12 @@ class Region:
         return cls(low=0.0)
 
     @classmethod
-    def number(cls, stated: float, digits: int, favour: Side, examples: int = 0) -> Region:
+    def number(
+        cls, stated: float, digits: int, favour: Side, examples: int = 0, widest: float = inf
+    ) -> Region:
         """A printed number: what rounds to it, with so many digits after the point."""
         half = 0.5 * 10.0**-digits
-        return cls(stated - half, stated + half, favour, stated, examples)
+        return cls(stated - half, stated + half, favour, stated, examples, widest)
 
 
 @dataclass(frozen=True)
@@ -95,9 +102,12 @@ def decide(estimate: Estimate, region: Region, factor: float = 1.0) -> str:
         return STRONGER if region.favour == "below" else DIFFERS
     if low > region.high:
         return STRONGER if region.favour == "above" else DIFFERS
-    if region.stated is not None:
-        return HOLDS if factor * estimate.examples >= region.examples else UNDECIDED
-    return HOLDS if low > region.low and high <= region.high else UNDECIDED
+    inside = low > region.low and high <= region.high
+    if region.stated is not None and estimate.kind == "range":
+        inside = region.low <= estimate.value < region.high
+    elif region.stated is not None:
+        inside = inside or high - low <= region.widest * EQUALLY_WIDE
+    return HOLDS if inside else UNDECIDED
 
 
 def spoken_number(value: float, unit: str = "") -> str:
@@ -132,7 +142,12 @@ def _what_would_decide(estimate: Estimate, region: Region, unit: str) -> str:
     if region.stated is not None and estimate.examples < region.examples:
         return f"{estimate.examples:,} test examples, where the paper has {region.examples:,}"
     width = spoken_number(estimate.high - estimate.low, unit)
+    if region.stated is not None and estimate.kind == "range":
+        return f"its range includes {spoken_number(region.stated, unit)}, and its median does not round to it"
+    wide = f"the {estimate.kind} is {width} wide"
+    if region.stated is not None and isfinite(region.widest):
+        wide += f", that of one comparison on the paper's test examples {spoken_number(region.widest, unit)}"
     enough = next((f for f in FACTORS if decide(estimate, region, f) != UNDECIDED), None)
     if enough is None or not isfinite(estimate.value):
-        return f"the interval is {width} wide; a tie that more test examples would hardly decide"
-    return f"the interval is {width} wide; about {enough} times as many test examples would decide"
+        return f"{wide}; a tie that more test examples would hardly decide"
+    return f"{wide}; about {enough} times as many test examples would decide"

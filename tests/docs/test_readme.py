@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +24,11 @@ def test_the_claims_are_those_of_the_committed_run():
         pytest.skip("no full run is committed")
     assert readme.with_claims(README, RESULTS) == README, "run `make report`, or `python docs/readme.py`"
     with open(RESULTS / "claims.csv", newline="") as file:
-        verdicts = [line["verdict"] for line in csv.DictReader(file)]
-    assert f"Of {len(verdicts)} claims, {verdicts.count('holds')} hold" in README
+        claims = [line for line in csv.DictReader(file) if line.get("category", "experiment") == "experiment"]
+    verdicts = [line["verdict"] for line in claims]
+    assert re.search(
+        rf"Of {len(verdicts)} claims( about experiments)?, {verdicts.count('holds')} hold", README
+    )
 
 
 def test_the_paragraph_counts_every_verdict_and_shows_the_picture_where_there_is_one(tmp_path):
@@ -33,6 +37,15 @@ def test_the_paragraph_counts_every_verdict_and_shows_the_picture_where_there_is
     words = readme.claims_block(tmp_path)
     assert "Of 4 claims, 2 hold, 1 is stronger than stated, 1 is undecided." in words
     assert "1 rests wholly or in part on a substitute" in words and "claims.png" not in words
+    counted = [
+        "holds,real data,experiment",
+        "differs,no data needed,misprint",
+        "holds,a simulation,simulation",
+    ]
+    (tmp_path / "claims.csv").write_text("\n".join(["verdict,data,category", *counted]) + "\n")
+    words = readme.claims_block(tmp_path)
+    assert "Of 1 claims about experiments, 1 holds.**" in words
+    assert "Of 1 simulations, 1 holds. Of 1 possible misprints, 1 differs." in words
     (tmp_path / "claims.png").touch()
     assert "(results/claims.png)" in readme.claims_block(tmp_path)
 
@@ -47,6 +60,23 @@ def test_the_commands_of_the_demo_are_commands(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         assert "built-in data" in done.stderr
+
+
+def test_the_full_run_ends_with_the_paragraph():
+    made = subprocess.run(
+        ["make", "-n", "reproduce-all"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert made.stdout.rstrip().splitlines()[-1].strip().startswith(".venv/bin/python docs/readme.py")
+
+
+def test_the_image_says_what_it_cannot_do(tmp_path):
+    """On a path without any tool."""
+    made = subprocess.run(
+        [shutil.which("make"), "image"], cwd=ROOT, capture_output=True, text=True, env={"PATH": str(tmp_path)}
+    )
+    assert made.returncode == 0, made.stderr
+    assert "Not linted: hadolint is not installed." in made.stdout
+    assert "Not built: docker is not installed." in made.stdout
 
 
 def test_its_pictures_and_links_are_there():

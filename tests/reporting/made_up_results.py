@@ -5,6 +5,7 @@ import json
 import numpy as np
 import yaml
 from mcf_cli.experiments.rows import EVIDENCE, Evidence, evidence_of
+from mcf_cli.experiments.trial import METHOD_VERSION
 from mcf_cli.reporting import figures
 from mcf_cli.reporting.panels import save_figure
 
@@ -69,6 +70,7 @@ def write_item(
     profile="paper",
     figure=False,
     evidence=True,
+    environment=None,
 ):
     """One item's files, with errors example by example; ``figure`` draws it too."""
     target = folder / name
@@ -88,8 +90,9 @@ def write_item(
     config = {"item": name, "title": f"Item {name}", "paper": paper or {}}
     (target / "config.yaml").write_text(yaml.safe_dump(config))
     datasets = rows[["dataset", "data_source"]].dropna().drop_duplicates().to_dict("records")
+    known = {"mcf": "0", "method": METHOD_VERSION} if environment is None else environment
     environment = {
-        "mcf": "0", "commit": "c0ffee", "python": "3", "packages": {"numpy": "2"}, "platform": "made up",
+        **known, "commit": "c0ffee", "python": "3", "packages": {"numpy": "2"}, "platform": "made up",
         "cores": 2, "profile": profile, "trials": {"expected": expected, "done": done, "failed": 0, "seconds": 120.0},
         "data": [
             {"name": d["dataset"], "source": d["data_source"], "sha256": "ab" * 32, "notes": list(notes),

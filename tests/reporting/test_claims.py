@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from mcf_cli.errors import McfError
 from mcf_cli.experiments.load import claims_file
+from mcf_cli.experiments.trial import METHOD_VERSION
 from mcf_cli.reporting import claims as judging
 from mcf_cli.reporting.claims import VOCABULARY
 from mcf_cli.reporting.comparison import NotEnough
@@ -61,6 +63,7 @@ def judged(tmp_path, claim, items, **more):
     return judging.judge_all(found, read_results(tmp_path))[0]
 
 
+SO = {"method": METHOD_VERSION, "text": "so"}
 IMPROVES = {"items": ["fig3"], "data": ["amazon"], "check": {"below_at_every_level": {"method": POISSON}}}
 
 
@@ -100,6 +103,11 @@ def timed(power):
     """Learning curves whose seconds grow with a power of N."""
     rows = made_up_rows.learning_curve()
     return rows.assign(seconds=[0.01 * size**power for size in rows["train_size"]])
+
+
+def sloped(slope):
+    """The sweep, with errors that rise or fall with q."""
+    return SWEEP.assign(value=[0.3 + slope * (0 if pd.isna(q) else q) for q in SWEEP["q"]])
 
 
 AT_HALF = {"method": {"loss": "logistic", "corruption": "dropout"}, "level": "deletion", "at": 0.5}
@@ -151,6 +159,13 @@ APPROXIMATION = {"over": {"surrogate": "quadratic", **BLANKOUT}, "level": "q"}
         ("no_dearer_than_copies", {"method": BLANKOUT}, made_up_rows.explicit().assign(seconds=lambda rows: [
             1.0 if c == "inf" else 2.0 * c for c in rows["copies"]]),
          made_up_rows.explicit().assign(seconds=lambda rows: [999.0 if c == "inf" else c for c in rows["copies"]])),
+        ("no_dearer_than_copies", {"method": BLANKOUT, "than": "fewest"}, made_up_rows.explicit().assign(
+            seconds=lambda rows: [0.5 if c == "inf" else c for c in rows["copies"]]),
+         made_up_rows.explicit().assign(seconds=lambda rows: [2.0 if c == "inf" else c for c in rows["copies"]])),
+        ("falls_with_level", {"method": BLANKOUT}, sloped(-0.1), sloped(0.1)),
+        ("below_at_every_level", {"method": AT_HALF["method"], "over": {"corruption": "fdrop"}, "level": "deletion",
+                                  "last": True}, scaled(NIGHT, 2.0, deletion=0.3, corruption="dropout"),
+         scaled(NIGHT, 0.2, deletion=NIGHT["deletion"].max(), corruption="fdrop")),
         ("bounds_lie_above", {}, made_up_rows.bounds(), scaled(made_up_rows.bounds(), 0.5, metric="bound")),
         ("no_gap", {"corruptions": ["gaussian"]},
          pd.DataFrame([made_up_rows.row(corruption="gaussian", metric="largest_gap_paper", value=1e-9)]),
@@ -193,6 +208,57 @@ def test_a_stated_number_needs_as_many_test_examples_as_the_papers():
     finding = ask("error_is", made_up_rows.cifar(), **parameters)
     assert finding.verdict == UNDECIDED
     assert finding.short == "4,000 test examples, where the paper has 10,000"
+
+
+def test_a_stated_number_that_repeats_blur_is_undecided():
+    """Two runs far apart: their mean is the number, the interval wider than that of one run on as many examples."""
+    once = made_up_rows.cifar()
+    apart = pd.concat([scaled(once, 0.9).assign(repeat=0), scaled(once, 1.1).assign(repeat=1)])
+    parameters = {"method": {"loss": "quadratic", **POISSON}, "states": 29.1, "examples": 4000}
+    assert ask("error_is", once, **parameters).verdict == HOLDS
+    assert ask("error_is", apart, **parameters).verdict == UNDECIDED
+
+
+def test_simulations_are_never_of_the_paper_and_every_category_is_counted_apart(tmp_path):
+    claim = {"category": "simulation", "check": {"computed": {"what": "clip_helps", "expects": "positive"}}}
+    simulated = judged(tmp_path, claim, {})
+    assert (simulated.data, simulated.of_the_paper, simulated.kind) == ("a simulation", False, "exact")
+    slip = judged(tmp_path, {"category": "misprint", "check": {"computed": {"what": "erratum_16"}}}, {})
+    tried = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {})})
+    assert (slip.verdict, tried.kind) == (DIFFERS, "interval")
+    assert list(judging.tally([simulated, slip, tried])) == [
+        "simulations", "possible misprints", "experiments on real data",
+    ]  # fmt: skip
+
+
+def test_only_experiments_are_called_that():
+    claims = judging.load_claims(FILE).claims
+    assert {c.category for c in claims if c.id.startswith("erratum-")} == {"misprint"}
+    assert not [c.id for c in claims if c.category == "experiment" and "computed" in c.check]
+    errata = (FILE.parent.parent / "docs" / "errata.md").read_text()
+    listed = {f"erratum-{int(n):02d}" for n in re.findall(r"^\*\*(\d+)\.", errata, re.MULTILINE)}
+    asked = {c.id for c in claims if c.id.startswith("erratum-")}
+    assert listed - asked == {"erratum-11"}, "which leave-one-out asks"
+
+
+def test_our_own_words_are_not_in_quotation_marks():
+    claims = {claim.id: claim for claim in judging.load_claims(FILE).claims}
+    assert claims["erratum-07"].quoted.startswith("In our words: the gradient")
+    assert claims["erratum-18"].quoted.startswith("“")
+
+
+def test_a_size_is_compared_on_the_papers_own_files_and_as_it_is_rounded(tmp_path):
+    shapes = {"amazon-books": {"columns": 20}, "dmoz": {"columns": 99}}
+    rows = pd.concat([
+        made_up_rows.q_sweep(datasets=("amazon-books",)), made_up_rows.q_sweep(datasets=("dmoz",), source="substitute"),
+    ])  # fmt: skip
+    claim = {"items": ["fig3"], "check": {"data_size": {"shapes": shapes}}}
+    found = judged(tmp_path, claim, {"fig3": (rows, {})})
+    assert (found.verdict, found.estimate) == (HOLDS, 0)
+    claim["check"] = {"data_size": {"shapes": {"amazon-books": {"columns": 30}}, "to": 30}}
+    assert judged(tmp_path, claim, {}).verdict == HOLDS
+    claim["check"] = {"data_size": {"shapes": {"amazon-books": {"columns": 40}}, "to": 10}}
+    assert judged(tmp_path, claim, {}).verdict == DIFFERS
 
 
 def test_rows_without_errors_example_by_example_decide_nothing(tmp_path):
@@ -261,9 +327,12 @@ def test_on_one_data_set_levels_are_counted():
 def test_a_cost_is_judged_on_each_data_set():
     cost = scaled(made_up_rows.cost(), 5.0, dataset="reuters")
     finding = ask("cost_is", cost, method={"loss": "exponential"}, states=2)
-    assert finding.measured == "Amazon books 1.6, Reuters 8.0 times a plain gradient"
+    assert finding.measured.endswith("the middle of 2 data sets: Amazon books 1.6, Reuters 8.0")
     assert (finding.estimate.low, finding.estimate.high) == pytest.approx((1.6, 8.0))
-    assert finding.verdict == HOLDS
+    assert (finding.verdict, finding.estimate.kind) == (
+        UNDECIDED,
+        "range",
+    )  # 4.8 does not round to 2
 
 
 def test_corruptions_have_their_usual_names_and_an_order_is_shown_whole(tmp_path):
@@ -421,10 +490,26 @@ def test_the_unbiased_form_is_compared_with_unbiased_others(tmp_path):
     ("source", "profile"), [("real", "quick"), ("builtin", "paper"), ("builtin", "smoke")]
 )
 def test_reasons_stand_beside_the_full_run_only(tmp_path, source, profile):
-    why = {"reasons": {"it": "The grid was small."}}
+    why = {"reasons": {"it": {"method": METHOD_VERSION, "text": "The grid was small."}}}
     rows = made_up_rows.q_sweep(source=source)
     assert judged(tmp_path, IMPROVES, {"fig3": (rows, {"profile": profile})}, **why).reason == ""
     assert judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {})}, **why).reason == "The grid was small."
+
+
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [({"method": 7}, True), ({"method": 8}, False), ({"mcf": "1.1.0"}, False), ({"mcf": "2.0.0"}, False)],
+)
+def test_a_reason_stands_beside_rows_of_its_own_method_version_only(tmp_path, environment, shown):
+    why = {"reasons": {"it": {"method": 7, "text": "The grid was small."}}}
+    judgement = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {"environment": environment})}, **why)
+    assert bool(judgement.reason) == shown
+
+
+def test_the_package_tells_the_method_where_the_run_did_not(tmp_path):
+    why = {"reasons": {"it": {"method": 9, "text": "The grid was small."}}}
+    of_two = judged(tmp_path, IMPROVES, {"fig3": (SWEEP, {"environment": {"mcf": "2.0.0"}})}, **why)
+    assert of_two.reason == "The grid was small."
 
 
 def test_commands_travel_with_the_judgement(tmp_path):
@@ -470,14 +555,14 @@ def test_a_wrong_claim_is_one_clear_error(tmp_path, change, words):
 
 def test_a_reason_without_a_claim_is_an_error(tmp_path):
     target = tmp_path / "claims.yaml"
-    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone": "so"}}))
+    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone": SO}}))
     with pytest.raises(McfError, match="gone"):
         judging.load_claims(target)
 
 
 def test_an_error_quotes_no_more_of_the_file_than_a_line(tmp_path):
     target = tmp_path / "claims.yaml"
-    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone" * 2000: "so"}}))
+    target.write_text(yaml.safe_dump({**yaml.safe_load(FILE.read_text()), "reasons": {"gone" * 2000: SO}}))
     with pytest.raises(McfError, match="gone") as error:
         judging.load_claims(target)
     assert len(str(error.value)) < 600

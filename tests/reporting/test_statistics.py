@@ -31,7 +31,7 @@ def test_a_difference_on_the_same_rows_has_mcnemars_error():
     mcnemar = np.sqrt(only_first + only_second - (only_first - only_second) ** 2 / n) / n
     assert found.values[0] == pytest.approx((only_first - only_second) / n)
     assert found.errors()[0] == pytest.approx(mcnemar)
-    half = found.bands().half[0]
+    half = found.bands().half(1.0)[0]
     assert half == pytest.approx(stats.norm.ppf(0.975) * mcnemar)
 
 
@@ -95,11 +95,42 @@ def test_intervals_are_right_in_about_95_of_100_cases_alone_and_together():
     assert 0.9 <= together / 150 <= 0.995
 
 
+@pytest.mark.parametrize(
+    ("runs", "spread"), [(2, 0.0), (2, 0.02), (2, 0.06), (3, 0.02), (3, 0.06), (10, 0.06)]
+)
+def test_intervals_over_few_repeats_are_right_in_about_95_of_100_cases(runs, spread):
+    """The chance of an error differs from run to run; the interval is for its mean over all runs there could be."""
+    rng, right = np.random.default_rng(9), 0
+    for _ in range(600):
+        chances = 0.3 + spread * rng.standard_normal(runs)
+        cells = Quantities.of_errors([cell(*(draw(rng, chance, 400) for chance in chances))])
+        right += bool(abs(cells.values[0] - 0.3) <= cells.halves()[0])
+    assert 0.935 <= right / 600 <= 0.998
+
+
+def test_intervals_over_few_repeats_hold_together():
+    """Of five methods whose runs differ each on its own."""
+    rng, right = np.random.default_rng(10), 0
+    for _ in range(200):
+        runs = 0.3 + 0.05 * rng.standard_normal((5, 3))
+        cells = Quantities.of_errors([cell(*(draw(rng, chance, 400) for chance in line)) for line in runs])
+        right += bool(np.all(np.abs(cells.values - 0.3) <= cells.bands().half(1.0)))
+    assert right / 200 >= 0.93
+
+
 def test_more_examples_narrow_an_interval_by_their_root():
     found = Quantities.of_errors([cell(draw(np.random.default_rng(7), 0.2))])
     estimate = Estimate.of(found, np.mean)
     low, high = estimate.at(4.0)
     assert high - low == pytest.approx((estimate.high - estimate.low) / 2)
+
+
+def test_more_examples_leave_what_repeats_differ_by():
+    rng = np.random.default_rng(11)
+    runs = [draw(rng, chance) for chance in (0.1, 0.3)]
+    endless = Estimate.of(Quantities.of_errors([cell(*runs)]), np.mean).at(1e12)
+    means = [run.mean() for run in runs]
+    assert (endless[1] - endless[0]) / 2 == pytest.approx(stats.t.ppf(0.975, 1) * stats.sem(means), rel=1e-4)
 
 
 def test_equal_answers_are_a_tie_of_at_least_one_example():
@@ -121,7 +152,7 @@ def test_equal_answers_are_a_tie_of_at_least_one_example():
         (23.0, 25.0, Region.number(22, 0, "above"), STRONGER),
         (10.0, 20.0, Region.number(22, 0, "above"), DIFFERS),
         (1.0, 1.4, Region.number(10, 0, "below"), STRONGER),
-        (21.0, 23.0, Region.number(22, 0, "above", examples=10), UNDECIDED),
+        (20.0, 22.2, Region.number(22, 0, "above"), UNDECIDED),  # the median of a range does not round to it
         (4.0, 6.0, Region(low=4.5), UNDECIDED),
         (5.0, 6.0, Region(low=4.5), HOLDS),
         (3.0, 4.0, Region(low=4.5), DIFFERS),
@@ -131,3 +162,12 @@ def test_the_word_follows_from_interval_and_region(low, high, region, word):
     finding = Finding("so", Estimate.between((low + high) / 2, low, high), region)
     assert finding.verdict == word
     assert bool(finding.short) == (word != HOLDS)
+
+
+@pytest.mark.parametrize(("widest", "word"), [(2.0, HOLDS), (1.9, UNDECIDED)])
+def test_a_number_that_is_merely_touched_holds_if_the_interval_is_as_narrow_as_the_papers(widest, word):
+    touched = Estimate.between(22.4, 21.4, 23.4, "interval")
+    finding = Finding("so", touched, Region.number(22, 0, "above", 10, widest))
+    assert finding.verdict == word
+    inside = Estimate.between(22.0, 21.6, 22.4, "interval")
+    assert decide(inside, Region.number(22, 0, "above", 10, widest=0.1)) == HOLDS

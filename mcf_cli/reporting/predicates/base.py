@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import inf
 from typing import ClassVar
 
 import pandas as pd
 
 from mcf_cli.reporting.comparison import ClaimPart, Methods, Opponent
 from mcf_cli.reporting.results import Result
+from mcf_cli.reporting.statistics import Quantities
 from mcf_cli.reporting.verdicts import Finding
+
+
+def first_run(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the first repeat."""
+    repeats = rows["repeat"].fillna(0)
+    return rows[repeats == repeats.min()]
+
+
+def width_on(cell: Quantities, examples: int) -> float:
+    """How wide the interval of a single quantity of one run would be on so many test examples; infinite if unknown."""
+    if cell.influence is None or not examples:
+        return inf
+    return 2 * float(cell.halves(factor=examples / cell.examples[0])[0])
 
 
 class Predicate(ClaimPart, ABC):

@@ -21,6 +21,8 @@ from mcf_cli.reporting.predicates.base import Predicate
 from mcf_cli.reporting.statistics import Bands, Estimate, Quantities
 from mcf_cli.reporting.verdicts import Finding, Region, spoken_interval
 
+STEP = 0.1  # of a level, for which a slope is told
+
 
 class BestLevelBetween(Predicate):
     """The level with the lowest error lies in [low, high], on more than half of the curves; q = 0 is a level.
@@ -138,6 +140,35 @@ class SmallerL2(Predicate):
         return Finding(words, estimate, Region.positive(), "points")
 
 
+def _slope_weights(levels: np.ndarray) -> np.ndarray:
+    """What values at the levels are multiplied by to add up to the slope of their regression line."""
+    centred = levels - levels.mean()
+    return np.asarray(centred / (centred**2).sum())
+
+
+class FallsWithLevel(Predicate):
+    """The error falls as the level rises: the slope along a curve, averaged over the curves, is negative."""
+
+    method: Methods
+    level: Level = "q"
+
+    def judge(self, rows: pd.DataFrame) -> Finding:
+        curves = [parts for parts in levels_of(self.method.rows(rows), self.level) if len(parts) > 1]
+        if not curves:
+            raise NotEnough("no curve of two levels")
+        cells = Quantities.of_errors([part for parts in curves for part in parts])
+        slopes = np.zeros((len(cells.values), len(curves)))
+        ends = np.cumsum([0, *(len(parts) for parts in curves)])
+        for number, (parts, (a, b)) in enumerate(zip(curves, pairwise(ends), strict=True)):
+            levels = np.array([part[self.level].iloc[0] for part in parts], dtype=float)
+            slopes[a:b, number] = -100 * STEP * _slope_weights(levels)
+        falls = cells.combined(cells.values @ slopes, slopes)
+        estimate = Estimate.of(falls.mean(), np.mean)
+        words = f"falls by {spoken_interval(estimate, 'points')} with every {STEP:g} of {self.level}, on average; "
+        words += f"on {counted_of(int((falls.values > 0).sum()), len(curves), 'curve')}"
+        return Finding(words, estimate, Region.positive(), "points")
+
+
 class FallsWithCopies(Predicate):
     """Explicit corruption: the error falls with the number of copies, on average by a positive step a doubling."""
 
@@ -148,9 +179,8 @@ class FallsWithCopies(Predicate):
         explicit = np.isfinite(copies)
         if explicit.sum() < 2:
             raise NotEnough("fewer than two numbers of copies")
-        doublings = np.where(explicit, np.log2(np.where(explicit, copies, 1.0)), 0.0)
-        centred = np.where(explicit, doublings - doublings[explicit].mean(), 0.0)
-        weights = -100 * centred / (centred**2).sum()
+        weights = np.zeros(len(copies))
+        weights[explicit] = -100 * _slope_weights(np.log2(copies[explicit]))
         slope = cells.combined(np.array([weights @ cells.values]), weights[:, None])
         estimate = Estimate.of(slope, np.mean)
         first, last = np.flatnonzero(explicit)[[0, -1]]

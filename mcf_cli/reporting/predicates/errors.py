@@ -27,7 +27,7 @@ from mcf_cli.reporting.comparison import (
     place_words,
     plain_rows,
 )
-from mcf_cli.reporting.predicates.base import Predicate
+from mcf_cli.reporting.predicates.base import Predicate, first_run, width_on
 from mcf_cli.reporting.statistics import Estimate, Quantities, difference
 from mcf_cli.reporting.verdicts import Finding, Region, spoken_interval
 
@@ -44,13 +44,15 @@ class BelowAtEveryLevel(Predicate):
     over: Opponent = "plain"
     level: Level | None = None
     above: float = -1.0  # only levels above this one count
+    last: bool = False  # only the greatest level counts
     at_least: int = 1
     of: int = Field(1, ge=1)
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         found = compare(rows, self.method, self.over, self.level)
         if self.level:
-            found = found.only(found.table[self.level] > self.above)
+            levels = found.table[self.level]
+            found = found.only((levels > self.above) & ((levels == levels.max()) | (not self.last)))
         if found.table.empty:
             raise NotEnough(f"no level above {self.above:g}")
         least = against(found.table.sort_values("gain", kind="stable"), self.level)
@@ -130,13 +132,8 @@ class Reduction(Predicate):
         return self
 
     def judge(self, rows: pd.DataFrame) -> Finding:
-        found = compare(self._levelled(rows), self.method, self.over, self.level)
-        if self.level is not None and self.at is not None:
-            found = found.only((found.table[self.level] - self.at).abs() < 1e-9)
-            if found.table.empty:
-                raise NotEnough(f"no rows at {LEVEL_WORDS[self.level].format(self.at)}")
-        relative = self.unit == "per cent"
-        cells, unit = (found.reductions, "%") if relative else (found.gains, "points")
+        found, relative = self._compared(rows), self.unit == "per cent"
+        cells, unit = self._cells(found), "%" if relative else "points"
         estimate = self._taken(cells)
         words = f"{spoken_interval(estimate, unit)} lower"
         ordered = found.table.sort_values("reduction" if relative else "gain", ascending=False, kind="stable")
@@ -146,7 +143,18 @@ class Reduction(Predicate):
             words += f" at best ({against(ordered, self.level)}), {self._mean_words(cells, unit)} on average"
         else:
             words += f" {'on average' if self.take == 'mean' else 'in the middle'} of {len(ordered)} cases"
-        return Finding(words, estimate, self._region(), unit)
+        return Finding(words, estimate, self._region(rows), unit)
+
+    def _compared(self, rows: pd.DataFrame) -> Comparison:
+        found = compare(self._levelled(rows), self.method, self.over, self.level)
+        if self.level is not None and self.at is not None:
+            found = found.only((found.table[self.level] - self.at).abs() < 1e-9)
+            if found.table.empty:
+                raise NotEnough(f"no rows at {LEVEL_WORDS[self.level].format(self.at)}")
+        return found
+
+    def _cells(self, found: Comparison) -> Quantities:
+        return found.reductions if self.unit == "per cent" else found.gains
 
     def _levelled(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The rows as they are, or the method's at its level and the opponent's of the other beside them."""
@@ -165,9 +173,13 @@ class Reduction(Predicate):
     def _mean_words(self, cells: Quantities, unit: str) -> str:
         return spoken_interval(Estimate.of(cells.mean(), np.mean), unit)
 
-    def _region(self) -> Region:
+    def _region(self, rows: pd.DataFrame) -> Region:
         if self.states is not None:
-            return Region.number(self.states, self.digits, "above", self.examples)
+            once = self._cells(self._compared(first_run(rows)))
+            one = once.mean() if self.take == "mean" else once.single(int(np.argmax(once.values)))
+            return Region.number(
+                self.states, self.digits, "above", self.examples, width_on(one, self.examples)
+            )
         if self.at_least is not None:
             return Region(low=self.at_least)
         return Region.positive() if self.at_most is None else Region(high=self.at_most)
@@ -208,7 +220,9 @@ class ErrorIs(Predicate):
             raise NotEnough("several methods, where the number is of one")
         estimate = Estimate.of(Quantities.of_errors([found[0][1]]).scaled(100), np.mean)
         words = f"{spoken_interval(estimate, '%')} ({place_words(frame, None)}) where {self.whose} {self.states:.1f}%"
-        return Finding(words, estimate, Region.number(self.states, self.digits, "below", self.examples), "%")
+        widest = width_on(Quantities.of_errors([first_run(found[0][1])]).scaled(100), self.examples)
+        region = Region.number(self.states, self.digits, "below", self.examples, widest)
+        return Finding(words, estimate, region, "%")
 
 
 class OrderOf(Predicate):

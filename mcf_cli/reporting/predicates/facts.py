@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from scipy import stats
 
 from mcf_cli.reporting import algebra
@@ -31,7 +31,7 @@ EXACT_WITHIN = float(np.sqrt(np.finfo(float).eps))  # what is equal in exact ari
 class CostIs(Predicate):
     """A gradient costs the number of plain ones that the paper states; a lower cost is stronger.
 
-    The range is over the data sets: a time has no test examples.
+    The number is the median over data sets, the range is over them: a time has no test examples.
     """
 
     metric: ClassVar[str | None] = "gradient_ratio"
@@ -45,9 +45,8 @@ class CostIs(Predicate):
         each = frame.groupby("dataset", sort=False)["value"].mean()
         listed = ", ".join(f"{dataset_label(name, '')} {ratio:.1f}" for name, ratio in each.items())
         estimate = Estimate.between(each.median(), each.min(), each.max())
-        return Finding(
-            f"{listed} times a plain gradient", estimate, Region.number(self.states, 0, "below"), "times"
-        )
+        words = f"{spoken_interval(estimate, 'times')} a plain gradient, the middle of {len(each)} data sets: {listed}"
+        return Finding(words, estimate, Region.number(self.states, 0, "below"), "times")
 
 
 class Cheaper(Predicate):
@@ -96,25 +95,31 @@ class GrowsLinearly(Predicate):
 
 
 class NoDearerThanCopies(Predicate):
-    """MCF takes no longer than training on the most explicit copies: the ratio of their seconds is below 1."""
+    """MCF takes no longer than training on explicit copies: the ratio of their seconds is below 1.
+
+    ``than`` says on how many: the ``most`` that were tried, or the ``fewest``.
+    """
 
     method: Methods
+    than: Literal["most", "fewest"] = "most"
 
     def judge(self, rows: pd.DataFrame) -> Finding:
         frame = self.method.rows(rows)
         frame = frame[frame["copies"].notna()]
         times = frame.groupby(["dataset", "corruption", "copies"])["seconds"].median()
-        ratios, most = [], 0.0
+        ratios, copies = [], 0.0
         for _, part in times.groupby(level=[0, 1]):
             part = part.droplevel([0, 1])
             finite = part[np.isfinite(part.index)]
             if len(finite) and np.inf in part.index:
-                ratios.append(float(part.loc[np.inf] / finite.iloc[-1]))
-                most = max(most, float(finite.index[-1]))
+                place = -1 if self.than == "most" else 0
+                ratios.append(float(part.loc[np.inf] / finite.iloc[place]))
+                copies = float(finite.index[place])
         if not ratios:
             raise NotEnough("MCF or the explicit copies are missing")
         estimate = Estimate.between(np.median(ratios), min(ratios), max(ratios))
-        words = f"MCF takes {spoken_interval(estimate, 'times')} the seconds of {most:g} copies"
+        noun = "copy" if copies == 1 else "copies"
+        words = f"MCF takes {spoken_interval(estimate, 'times')} the seconds of {copies:g} {noun}"
         return Finding(words, estimate, Region(low=0.0, high=1.0), "times")
 
 
@@ -164,21 +169,28 @@ class StatedShape(ClaimPart):
 
 
 class DataSize(WithoutRows):
-    """The data sets have the numbers of rows, columns and classes that the paper states: none of them differs."""
+    """The data sets have the numbers of rows, columns and classes that the paper states: none of them differs.
+
+    A substitute is not the paper's file and is left out. ``to`` is what the stated numbers are rounded to.
+    """
 
     shapes: dict[str, StatedShape]
+    to: int = Field(1, ge=1)
 
     def answer(self, results: Sequence[Result]) -> Finding:
         facts = {f["name"]: f for result in results for f in result.environment.get("data") or ()}
-        found = {name: facts[name] for name in self.shapes if name in facts and facts[name].get("shape")}
+        own = {
+            name: fact for name, fact in facts.items() if fact.get("shape") and fact.get("source") == "real"
+        }
+        found = {name: own[name] for name in self.shapes if name in own}
         if not found:
-            raise NotEnough("none of its data sets was used")
+            raise NotEnough("none of the paper's own files was used")
         words, off = [], 0
         for name, fact in found.items():
             blocks = fact.get("blocks")
             here = (*fact["shape"], fact.get("n_classes"), fact["shape"][1] // blocks if blocks else None)
             stated = tuple(self.shapes[name].model_dump().values())
-            off += sum(there is not None and mine != there for mine, there in zip(here, stated, strict=True))
+            off += sum(self._differ(mine, there) for mine, there in zip(here, stated, strict=True))
             cells = [
                 "" if mine is None else f"{mine:,}" + (f" for {there:,}" if there not in (None, mine) else "")
                 for mine, there in zip(here, stated, strict=True)
@@ -186,6 +198,10 @@ class DataSize(WithoutRows):
             told = f"{dataset_label(name, '')} {' × '.join(cells[:2])}, {cells[2]} classes"
             words.append(told + (f", {cells[3]} positions" if cells[3] else ""))
         return Finding("; ".join(words), Estimate.exact(off), Region(high=0.5), "numbers off")
+
+    def _differ(self, mine: int | None, stated: int | None) -> bool:
+        """Whether a number does not round to the stated one; what is not stated cannot differ."""
+        return stated is not None and (mine is None or round(mine / self.to) * self.to != stated)
 
 
 class Computed(WithoutRows):

@@ -58,12 +58,12 @@
   const claims = $$("details.claim", list);
   const has = (text, wanted) => !wanted || (text || "").split("|").includes(wanted);
   const filter = () => {
-    const { verdict, item, data, loss, search } = Object.fromEntries(new FormData(form));
+    const { verdict, category, item, data, loss, search } = Object.fromEntries(new FormData(form));
     const words = search.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     for (const claim of claims) {
       const text = claim.textContent.toLowerCase();
-      const kept = has(claim.dataset.verdict, verdict) && has(claim.dataset.items, item) && has(claim.dataset.data, data)
+      const kept = has(claim.dataset.verdict, verdict) && has(claim.dataset.category, category) && has(claim.dataset.items, item) && has(claim.dataset.data, data)
         && has(claim.dataset.losses, loss) && words.every((word) => text.includes(word));
       claim.hidden = !kept;
       count += kept;
@@ -85,14 +85,16 @@
   form.addEventListener("reset", () => setTimeout(() => { sort(); filter(); }));
   $$("[data-choose]").forEach((chip) => chip.addEventListener("click", () => {
     form.elements.verdict.value = chip.dataset.choose;
+    form.elements.category.value = "experiment";  // which is what the chips count
     filter();
     form.scrollIntoView();
   }));
 
   // The rows of a claim are the points of its items, on its data.
   const rowsOf = (claim) => claim.dataset.items.split("|").flatMap((item) => charts[item]?.data.values ?? [])
-    .filter((point) => has(claim.dataset.data, point.data) && (!claim.dataset.losses
+    .filter((point) => point.loss !== undefined && has(claim.dataset.data, point.data) && (!claim.dataset.losses
       || claim.dataset.losses.split("|").some((loss) => point.loss.toLowerCase().startsWith(loss))));
+  const MOST_ROWS = 200;
   const number = (value) => value === undefined ? "" : String(value);
   const fill = (claim) => {
     const place = claim.querySelector(".rows");
@@ -110,8 +112,13 @@
       }
     };
     add(["data", "loss", "method", "level", "value", "95% from", "to"], "th");
-    rows.slice(0, 200).forEach((p) => add([p.data, p.loss, p.method, number(p.x), number(p.y ?? p.across), number(p.low), number(p.high)], "td"));
+    rows.slice(0, MOST_ROWS).forEach((p) => add([p.data, p.loss, p.method, number(p.x), number(p.y ?? p.across), number(p.low), number(p.high)], "td"));
     place.append(table);
+    if (rows.length > MOST_ROWS) {
+      const note = document.createElement("p");
+      note.textContent = `The first ${MOST_ROWS} of ${rows.length} rows. The others are in rows.csv beside the config.`;
+      place.append(note);
+    }
   };
   claims.forEach((claim) => claim.addEventListener("toggle", () => { if (claim.open) fill(claim); }));
   const follow = () => {
