@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from mcf_cli import BitSwap, Blankout, Gaussian, MCFClassifier, MCFRegressor, Poisson
+from mcf_cli import BitSwap, Blankout, Dropout, Gaussian, MCFClassifier, MCFRegressor, PerFeature, Poisson
 from mcf_cli.core.kernels import dispatch as kernels
 from mcf_cli.core.problem import Problem
 from scipy import sparse
@@ -69,6 +69,38 @@ def test_weights_of_rows_count_by_their_ratios_at_any_size(options, size):
     near = model.fit(X, y, sample_weight=ratios).coef_
     assert np.abs(near).max() > 0.01
     np.testing.assert_allclose(model.fit(X, y, sample_weight=size * ratios).coef_, near, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "corruption", [Blankout(0.5), Dropout(0.3), PerFeature([([0], Dropout(0.3))])], ids=repr
+)
+@pytest.mark.parametrize("options", LOSSES.values(), ids=LOSSES.keys())
+def test_rows_of_zeros_have_no_weights(options, corruption, container, classes):
+    X, y = container(np.zeros((5, 2))), np.arange(5) % classes
+    model = MCFClassifier(corruption=corruption, **options).fit(X, y)
+    assert model.converged_ and not model.coef_.any()
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["widest first", "widest last"])
+@pytest.mark.parametrize("shared_lambda", [False, True], ids=["a lambda each", "one lambda"])
+def test_classes_that_hold_different_columns_add_up_in_compiled_loops(shared_lambda, swapped, monkeypatch):
+    """Columns of a class that holds nearly all of them are a slice, those of the other are listed."""
+    pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
+    monkeypatch.setattr(kernels, "_WORTH_COMPILING", 1)
+    rng = np.random.default_rng(4)
+    X, y = rng.poisson(2.0, (40, 12)).astype(float), np.repeat([0, 1], 20)
+    X[20:, 6:] = 0.0
+    problem = Problem(
+        sparse.csr_matrix(X), 1 - y if swapped else y, surrogate="variational", shared_lambda=shared_lambda
+    )
+    point, found = (0.1 * rng.normal(size=(1, 12)), np.zeros(1)), []
+    for numba in "10":
+        monkeypatch.setenv("MCF_NUMBA", numba)
+        found.append(problem.loss_gradient(Blankout(0.3), 0.01, *point))
+    for compiled, plain in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-6, atol=1e-8)  # what lambda's search may leave
 
 
 def test_memory_of_the_quadratic_surrogate_does_not_grow_with_the_pairs_of_classes():
