@@ -151,3 +151,29 @@ def test_separable_rows_without_a_penalty_warn_that_there_is_no_minimum(loss):
         warnings.simplefilter("error")
         MCFClassifier(loss=loss, corruption=None, l2=1e-3).fit(separable, y)
         MCFClassifier(loss=loss, corruption=None).fit(X, np.random.default_rng(1).integers(2, size=60))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("intercept", [True, False])
+def test_least_squares_in_chunks_says_converged_only_where_all_rows_at_once_end(seed, intercept):
+    """Columns that point the same way make a valley, of which the first residual shows next to nothing."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(60, 3)) + [0.0, 1e8, 1e8 / 3]) * [1e-3, 1.0, 1e3]
+    t = rng.normal(size=60) + 1e6 * (seed % 2)
+    whole = MCFRegressor(corruption=None, l2=1e-6, fit_intercept=intercept).fit(X, t)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = in_chunks(MCFRegressor(corruption=None, l2=1e-6, fit_intercept=intercept), X, t)
+    assert whole.converged_
+    assert not model.converged_ or model.objective_ <= whole.objective_ * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_least_squares_in_chunks_goes_on_until_no_valley_can_hide_more(seed):
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(60, 3)) + [0.0, 1e3, 1e3 / 3]) * [1e-3, 1.0, 1e3]
+    t = rng.normal(size=60) + 1e6
+    whole = MCFRegressor(corruption=None, fit_intercept=False).fit(X, t)
+    model = in_chunks(MCFRegressor(corruption=None, fit_intercept=False), X, t)
+    assert model.converged_
+    assert model.objective_ == pytest.approx(whole.objective_, rel=1e-6)
