@@ -18,6 +18,7 @@ from mcf_cli.core.corruptions.bounded import Thinning
 from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.kernels.dispatch import within_reach
 from mcf_cli.core.missing import LinearRows
 from mcf_cli.core.problem import Solution
 
@@ -141,4 +142,4 @@ def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
         raise ValueError(
             "class_weight must hold numbers above 0; leave out the rows of a class that is not wanted"
         )
-    return np.asarray(weights, dtype=float)
+    return within_reach(np.asarray(weights, dtype=float))
