@@ -177,3 +177,18 @@ def test_least_squares_in_chunks_goes_on_until_no_valley_can_hide_more(seed):
     model = in_chunks(MCFRegressor(corruption=None, fit_intercept=False), X, t)
     assert model.converged_
     assert model.objective_ == pytest.approx(whole.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("apart", [1e-2, 1e-4])
+def test_nearly_collinear_columns_end_where_independent_ones_do(apart, classes, loss):
+    """[b, b + apart n] spans what [b, n] does, but what it has to say of n lies in a valley."""
+    rng = np.random.default_rng(classes)
+    b, n, more = rng.normal(size=(300, 1)), rng.normal(size=(300, 1)), rng.normal(size=(300, 1))
+    scores = np.hstack([b + n, more - n, more - b])[:, :classes] + rng.gumbel(size=(300, classes))
+    y = scores.argmax(axis=1)
+    best = MCFClassifier(loss=loss, corruption=None, tol=1e-8).fit(np.hstack([b, n, more]), y)
+    model = MCFClassifier(loss=loss, corruption=None).fit(np.hstack([b, b + apart * n, more]), y)
+    assert best.converged_ and model.converged_
+    assert model.objective_ == pytest.approx(best.objective_, rel=2e-6)

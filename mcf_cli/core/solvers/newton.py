@@ -214,8 +214,8 @@ class _Model:
         A step that promises next to nothing ends the fit. So one that seems `negligible` goes on until the residual is
         3% of the gradient: beside a flat valley the first iterations have not seen the valley. It may end before where
         earlier steps were precise, the `slack` of their residuals says that next to nothing is left, and no valley can
-        hide much more. Where neither l2 nor a corruption rules a valley out, iterations go on and look for one: the step
-        stays as it is unless they find what makes it more than negligible.
+        hide much more. Where neither l2 nor a corruption rules a valley out, iterations go on and look for one: the
+        step stays as it is unless they find what makes it more than negligible.
 
         It stops anywhere where the objective is flat to rounding: a shift of all biases, say, must not become a step of
         1e16.
