@@ -61,11 +61,6 @@ def column_sums(X: Any, weights: Array, power: int = 1) -> Array:
     return np.asarray((squared(X) if power == 2 else X).T @ weights).ravel()
 
 
-def sums_by(index: Array, values: Array, n: int) -> Array:
-    """Values added up by their index, as floats: np.bincount makes integers of nothing."""
-    return np.bincount(index, values, n).astype(float, copy=False)
-
-
 class Scratch(threading.local):
     """Room for one table a thread, which the tables of all blocks of a design take turns in."""
 
@@ -95,7 +90,8 @@ class Pairs:
         """What belongs to a feature, added up."""
         if rows.shape[1] > 1:
             return self.scatter @ rows
-        return sums_by(self.feature, rows[:, 0], self.scatter.shape[0])[:, None]
+        sums = np.bincount(self.feature, rows[:, 0], self.scatter.shape[0])
+        return sums.astype(float, copy=False)[:, None]  # of nothing they would be integers
 
     def buffers(self, width: int) -> tuple[Array, Array]:
         """For a table until the next block's is made, and for its slope until this one is evaluated again.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mcf_cli.core.corruptions.base import Array, Corruption, squared, sums_by
+from mcf_cli.core.corruptions.base import Array, Corruption, squared
 from mcf_cli.core.corruptions.elementwise import Coded
 from mcf_cli.core.design.coding import EndSums, Entries, FanCurvature, QuadraticFan
 from mcf_cli.core.kernels.dispatch import compiled, settled_ends, unsigned
@@ -256,7 +256,7 @@ class _Entrywise:
     def bend(self, r: Array) -> Array:
         row, w = self.entries.row, self.w
         data = sum(r[row, k] * self.curvatures[k] for k in (0, 1))
-        return sums_by(self.entries.feature, data, len(w))
+        return np.bincount(self.entries.feature, data, len(w)).astype(float, copy=False)
 
 
 class _Quadratic:

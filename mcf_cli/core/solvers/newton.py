@@ -215,32 +215,28 @@ class _Model:
         3% of the gradient: beside a flat valley the first iterations have not seen the valley. It may end before where
         earlier steps were precise, the `slack` of their residuals says that next to nothing is left, and no valley can
         hide much more. Where neither l2 nor a corruption rules a valley out, iterations go on and look for one: the
-        step stays as it is unless they find what makes it more than negligible.
-
-        It stops anywhere where the objective is flat to rounding: a shift of all biases, say, must not become a step of
-        1e16.
+        step changes only if they find one. It stops anywhere where the objective is flat to rounding: a shift of all
+        biases, say, must not become a step of 1e16.
         """
         assert self.hessian is not None
         hessian, self.hessian = self.hessian, None  # the next model needs the room
         precondition = self._preconditioner(hessian, correlation)
         step, residual, z = np.zeros_like(self.gradient), -self.gradient, np.empty_like(self.gradient)
         rz = precondition(residual, z)
-        direction = z.copy()
-        past, course = Residuals(residual.size, most), []
-        first, gained, size = rz, 0.0, float(np.vdot(z, self.diagonal * z))
-        ended, much = None, _AT_MOST * negligible
+        direction, size = z.copy(), float(np.vdot(z, self.diagonal * z))
+        past, course, ended = Residuals(residual.size, most), [], None
+        first, gained, much = rz, 0.0, _AT_MOST * negligible
         for n in range(1, most + 1):
             image = self._stacked(*hessian.product(direction[:-1], direction[-1]))
             bend = float(np.vdot(direction, image))
-            if bend <= _FLAT * size:
-                if ended is not None:
-                    return ended
+            flat = bend <= _FLAT * size
+            if ended is not None and (flat or n > ended.products + _PROBES or rz <= 2.0 * _FLAT * much):
+                return ended
+            if flat:
                 if n == 1 and (length := self.length(z)) > reach:
                     z *= reach / length
                 return _Step(step if n > 1 else z, max(gained, rz), rz <= 0.01 * first, n)
             rate = rz / bend
-            if ended is not None and (n > ended.products + _PROBES or rz <= 2.0 * _FLAT * much):
-                return ended
             if np.isfinite(reach) and (beyond := self._share_within(step, direction, reach)) < rate:
                 if ended is not None and 0.5 * rate * rz <= much:
                     return ended
@@ -256,15 +252,14 @@ class _Model:
             enough = rz <= small**2 * first or (n * gain < doubt * gained and gained > negligible)
             if ended is None and enough and gained <= negligible:
                 ended = _ended(step.copy(), gained, n, course if rz <= _PRECISE**2 * first else [])
-            if (enough and ended is None) or (ended is not None and gained - ended.promise > much):
+            if enough if ended is None else gained > ended.promise + much:
                 break
             little = gained <= negligible and slack > 0.0 and 2.0 * slack * rz <= _LEFT * negligible
             if (little or ended is not None) and self._most(hessian, residual) <= much:
                 break
             size = self._turned(direction, rz / previous, z)
-        if ended is not None and gained - ended.promise <= much:
-            return ended
-        return _ended(step, gained, n, course if rz <= _PRECISE**2 * first else [])
+        course = course if rz <= _PRECISE**2 * first else []
+        return ended if ended and gained <= ended.promise + much else _ended(step, gained, n, course)
 
     def _most(self, hessian: Hessian, residual: Array) -> float:
         """What no step from here can promise more than: the model bends at least as each weight does alone."""
