@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mcf_cli.core.kernels.dispatch import canonical, compiled_loop, unsigned
+from mcf_cli.core.kernels.dispatch import canonical, check_size, compiled_loop, unsigned
 from mcf_cli.core.problem import Solution
 
 BATCH = 256
@@ -143,6 +143,7 @@ class Fdrop:
         seed: int = 0,
     ) -> None:
         self.X = sparse.csr_matrix(canonical(X))
+        check_size(self.X.data, "X")
         self.y = np.asarray(y, dtype=np.int64)
         self.n_classes = n_classes or int(self.y.max()) + 1
         if len(self.y) != self.X.shape[0] or not ((self.y >= 0) & (self.y < self.n_classes)).all():

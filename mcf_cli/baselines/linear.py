@@ -29,6 +29,7 @@ from scipy import sparse
 from scipy.optimize import OptimizeResult, minimize
 
 from mcf_cli.baselines.explicit import MOMENT_FEATURES, Centred, SecondMoments
+from mcf_cli.core.kernels.dispatch import check_size
 from mcf_cli.core.problem import Problem, Solution, signed_targets
 
 BIAS_SCALE = 10.0
@@ -39,6 +40,7 @@ class Hinge:
     """The support vector machine on one training set: ``X`` dense or sparse, ``y`` class codes, some maybe absent."""
 
     def __init__(self, X: np.ndarray | sparse.spmatrix, y: np.ndarray, seed: int = 0) -> None:
+        check_size(X.data if sparse.issparse(X) else np.asarray(X), "X")
         present, codes = np.unique(y, return_inverse=True)
         self.X, self.y = X, codes
         self.labels = None if len(present) == present[-1] + 1 else present

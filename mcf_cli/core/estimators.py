@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from mcf_cli.core.corruptions.base import Array, Corruption
 from mcf_cli.core.corruptions.per_feature import resolve
 from mcf_cli.core.corruptions.rates import has_missing
-from mcf_cli.core.kernels.dispatch import canonical
+from mcf_cli.core.kernels.dispatch import canonical, within_reach
 from mcf_cli.core.label_noise import settle_noise
 from mcf_cli.core.losses import TWO_CLASS_SURROGATES
 from mcf_cli.core.missing import (
@@ -152,7 +152,7 @@ class MCFClassifier(ClassifierMixin, LinearModel):
                 "Check the labels, or how the data was split"
             )
         if self.class_weight is not None:
-            rows = np.ones(len(codes)) if sample_weight is None else sample_weight
+            rows = np.ones(len(codes)) if sample_weight is None else within_reach(sample_weight)
             factors = class_weights(self.class_weight, self.classes_, np.bincount(codes, rows))
             sample_weight = rows * factors[codes]
         problem = Problem(

@@ -18,6 +18,7 @@ from mcf_cli.core.corruptions.base import Array
 from mcf_cli.core.corruptions.columns import ColumnNames
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.estimators import MCFClassifier, MCFRegressor
+from mcf_cli.core.kernels.dispatch import within_reach
 from mcf_cli.core.problem import Problem
 from mcf_cli.core.selection import Division, first_best, strongest_within
 
@@ -56,7 +57,7 @@ class _Chooses:
         weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any() or not weight.any():
             raise ValueError("sample_weight must not be negative, and not all zero")
-        return weight
+        return within_reach(weight)
 
     def _penalties(self, problem: Problem) -> list[float]:
         values = automatic_l2s(problem.X, problem.loss_name) if self.l2s is None else self.l2s

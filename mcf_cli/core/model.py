@@ -18,6 +18,7 @@ from mcf_cli.core.corruptions.bounded import Thinning
 from mcf_cli.core.corruptions.columns import ColumnNames, shortened
 from mcf_cli.core.corruptions.elementwise import Poisson
 from mcf_cli.core.corruptions.per_feature import resolve
+from mcf_cli.core.kernels.dispatch import within_reach
 from mcf_cli.core.label_noise import warn_if_far_below_zero
 from mcf_cli.core.missing import LinearRows, checked_rows
 from mcf_cli.core.problem import Solution
@@ -148,4 +149,4 @@ def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
     weights = compute_class_weight(class_weight, classes=classes, y=classes)
     if not (np.isfinite(weights) & (weights > 0.0)).all():
         raise ValueError("class_weight must hold numbers above 0; to exclude a class, remove its rows")
-    return np.asarray(weights, dtype=float)
+    return within_reach(np.asarray(weights, dtype=float))

@@ -176,8 +176,8 @@ def checked(X: Any, y: Any, name: str, weight: Any = None) -> Piece:
     if weight is None:
         return Piece(X, y, name, columns=names)
     weight = np.asarray(weight, dtype=float)
-    if weight.shape != (len(y),) or not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError(f"{name}: sample_weight must be {len(y)} finite numbers of at least 0")
+    if weight.shape != (len(y),) or not ((weight >= 0.0) & (weight <= 1e100)).all():  # they have to add up
+        raise ValueError(f"{name}: sample_weight must be {len(y)} finite numbers from 0 to 1e100")
     kept = weight > 0
     return Piece(X[kept], y[kept], name, weight=weight[kept], columns=names)
 

@@ -37,6 +37,7 @@ from mcf_cli.core.solvers.normal_equations import FAR
 Sums = tuple[float, Array, Array]  # of the loss, its gradient in W (D x C) and its gradient in b (C)
 _NEGLIGIBLE = 1e-7  # share of the objective that a further step may still promise
 _ROUNDING = 1e-15
+_ROUNDS = 3  # of conjugate gradients
 OnPass = Callable[[int, float], None]  # the number of a pass over the rows, and the objective that it found
 
 
@@ -240,22 +241,27 @@ def minimise_quadratic(
     `curvature` is the second derivative in each weight. With a bias the unknowns are the weights and the bias at the
     mean of the rows, b + w.c: columns far from zero then no longer tie their weights to the bias. The means c are what
     the bias direction's image shows.
+
+    A residual far below the first one proves little: the first may have had next to nothing along a valley. So
+    another round starts from what a round has left, until that would be negligible even in the flattest of valleys,
+    or until no valley is met that could hide more.
     """
     D, C = objective.shape
     mean = np.zeros(D)
 
-    def gradient(theta: Array) -> Array:
+    def evaluate(theta: Array) -> tuple[float, Array]:
+        """The value, and the gradient in theta."""
         if not fit_intercept:
-            return objective.loss_gradient(theta, np.zeros(C))[1]
-        _, g_W, g_b = objective.loss_gradient(theta[:D], theta[D] - mean @ theta[:D])
-        return np.vstack([g_W - np.outer(mean, g_b), g_b])
+            return objective.loss_gradient(theta, np.zeros(C))[:2]
+        value, g_W, g_b = objective.loss_gradient(theta[:D], theta[D] - mean @ theta[:D])
+        return value, np.vstack([g_W - np.outer(mean, g_b), g_b])
 
-    constant = gradient(np.zeros((D + fit_intercept, C)))
+    at_zero, constant = evaluate(np.zeros((D + fit_intercept, C)))
     diagonal = curvature
     if fit_intercept:
         bias = np.zeros((D + 1, C))
         bias[D] = 1.0
-        mean = 0.5 * (gradient(bias) - constant)[:D, 0]
+        mean = 0.5 * (evaluate(bias)[1] - constant)[:D, 0]
         constant[:D] -= np.outer(mean, constant[D])
         centred = np.maximum(
             curvature - 2.0 * mean**2, _ROUNDING * curvature
@@ -266,15 +272,23 @@ def minimise_quadratic(
         # At unit length: the constant would drown the image of a short direction.
         size = np.sqrt((direction * direction).sum(axis=0))
         size = np.where(size > 0.0, size, 1.0)
-        return size * (gradient(direction / size) - constant)
+        return size * (evaluate(direction / size)[1] - constant)
 
     M = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)
-    theta, n_iter, converged, _ = conjugate_gradients(apply, -constant, M, tol, max_iter)
-    left = 0.5 * float((M[:, None] * gradient(theta) ** 2).sum())  # what one more step promises to gain
+    share = max(2.0 * objective.l2 * M.min(), _ROUNDING)  # of a weight's curvature: what every direction has
+    theta, slope, n_iter, least = np.zeros_like(constant), constant, 0, np.ones(C)
+    for _ in range(_ROUNDS):
+        found = conjugate_gradients(apply, -slope, M, tol, max_iter - n_iter)
+        theta, n_iter, least = theta + found.solution, n_iter + found.n_iter, np.minimum(least, found.least)
+        value, slope = evaluate(theta)
+        left = 0.5 * M @ slope**2  # what a step would gain if no direction were flatter than a weight's own
+        negligible = _NEGLIGIBLE * value + 1e-18 * at_zero
+        if not found.converged or left.sum() <= share * negligible:
+            break
+        tol = float(np.sqrt(share * negligible / left.sum()))
+    converged = found.converged and (left / np.maximum(0.1 * least, share)).sum() <= negligible
     W, b = theta[:D], theta[D] - mean @ theta[:D] if fit_intercept else np.zeros(C)
-    value = objective.loss_gradient(W, b)[0]
-    converged = converged and left <= _NEGLIGIBLE * value
-    return Outcome(W, b, n_iter, converged, f"conjugate gradients, {n_iter} iterations", value)
+    return Outcome(W, b, n_iter, bool(converged), f"conjugate gradients, {n_iter} iterations", value)
 
 
 Model = MCFClassifier | MCFRegressor

@@ -12,7 +12,9 @@ from mcf_cli import (
     Multinomial,
     PerFeature,
     Poisson,
+    Thinning,
 )
+from mcf_cli.core.corruptions.characteristic import log_cf_table
 from mcf_cli.core.problem import Problem
 from scipy import sparse
 from scipy.optimize import minimize
@@ -383,3 +385,15 @@ def test_poisson_keeps_its_digits_at_counts_of_ten_thousand_millions():
     found = minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-9})
     model = MCFClassifier(corruption=Poisson()).fit(X, y)
     assert model.objective_ == pytest.approx(found.fun, rel=1e-9)
+
+
+def test_huge_counts_keep_their_digits_when_units_are_lost():
+    """kappa(t) = x log(1 + p (e^t - 1)): at t = 1 / x the value is near p, and a rounding of 1 would be 1e-4 of it."""
+    x, p = 1e12, 0.7
+    for t in (1.0 / x, -3.0 / x):
+        exact = x * (p * t + 0.5 * p * (1.0 - p) * t * t)
+        assert Thinning(q=1.0 - p).log_mgf([t], [x])[0] == pytest.approx(exact, rel=1e-12)
+    t = np.array([[1e-8]])
+    for family, mean, variance in ((Thinning(q=1.0 - p), p, p * (1.0 - p)), (Poisson(), 1.0, 1.0)):
+        table = log_cf_table(family, t, None)[1]
+        np.testing.assert_allclose(table, [[-0.5e-16 * variance, 1e-8 * mean]], rtol=1e-7)

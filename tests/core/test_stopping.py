@@ -183,3 +183,44 @@ def test_what_ends_a_fit_is_checked_in_memory_and_in_chunks(bad, words):
     for fit in (lambda model: model.fit(X, y), lambda model: fit_chunks(model, [(X, y)])):
         with pytest.raises(ValueError, match=words):
             fit(MCFClassifier(**bad))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("intercept", [True, False])
+def test_least_squares_in_chunks_says_converged_only_where_all_rows_at_once_end(seed, intercept):
+    """Columns that point the same way make a valley, of which the first residual shows next to nothing."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(60, 3)) + [0.0, 1e8, 1e8 / 3]) * [1e-3, 1.0, 1e3]
+    t = rng.normal(size=60) + 1e6 * (seed % 2)
+    whole = MCFRegressor(corruption=None, l2=1e-6, fit_intercept=intercept).fit(X, t)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = in_chunks(MCFRegressor(corruption=None, l2=1e-6, fit_intercept=intercept), X, t)
+    assert whole.converged_
+    assert not model.converged_ or model.objective_ <= whole.objective_ * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_least_squares_in_chunks_goes_on_until_no_valley_can_hide_more(seed):
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(60, 3)) + [0.0, 1e3, 1e3 / 3]) * [1e-3, 1.0, 1e3]
+    t = rng.normal(size=60) + 1e6
+    whole = MCFRegressor(corruption=None, fit_intercept=False).fit(X, t)
+    model = in_chunks(MCFRegressor(corruption=None, fit_intercept=False), X, t)
+    assert model.converged_
+    assert model.objective_ == pytest.approx(whole.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("apart", [1e-2, 1e-4])
+def test_nearly_collinear_columns_end_where_independent_ones_do(apart, classes, loss):
+    """[b, b + apart n] spans what [b, n] does, but what it has to say of n lies in a valley."""
+    rng = np.random.default_rng(classes)
+    b, n, more = rng.normal(size=(300, 1)), rng.normal(size=(300, 1)), rng.normal(size=(300, 1))
+    scores = np.hstack([b + n, more - n, more - b])[:, :classes] + rng.gumbel(size=(300, classes))
+    y = scores.argmax(axis=1)
+    best = MCFClassifier(loss=loss, corruption=None, tol=1e-8).fit(np.hstack([b, n, more]), y)
+    model = MCFClassifier(loss=loss, corruption=None).fit(np.hstack([b, b + apart * n, more]), y)
+    assert best.converged_ and model.converged_
+    assert model.objective_ == pytest.approx(best.objective_, rel=2e-6)

@@ -1,14 +1,30 @@
 """The edge of what can be fitted: many classes, huge values and weights; random problems are in test_differential."""
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
-from mcf_cli import BitSwap, Blankout, Gaussian, MCFClassifier, MCFRegressor, Poisson
+from mcf_cli import (
+    BitSwap,
+    Blankout,
+    Dropout,
+    Gaussian,
+    MCFClassifier,
+    MCFClassifierCV,
+    MCFRegressor,
+    MCFRegressorCV,
+    PerFeature,
+    Poisson,
+    fit_chunks,
+)
+from mcf_cli.baselines.fdrop import Fdrop
+from mcf_cli.baselines.linear import Hinge
 from mcf_cli.core.kernels import dispatch as kernels
 from mcf_cli.core.problem import Problem
 from scipy import sparse
 from scipy.special import logsumexp, softmax
+from sklearn.base import clone
 
 from tests.core.random_problems import draw
 
@@ -69,6 +85,79 @@ def test_weights_of_rows_count_by_their_ratios_at_any_size(options, size):
     near = model.fit(X, y, sample_weight=ratios).coef_
     assert np.abs(near).max() > 0.01
     np.testing.assert_allclose(model.fit(X, y, sample_weight=size * ratios).coef_, near, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-308], ids=["huge", "tiny"])
+def test_balanced_classes_and_searches_take_weights_of_any_size(size):
+    rng = np.random.default_rng(5)
+    X, y, ratios = rng.poisson(1.0, (30, 4)).astype(float), np.arange(30) % 3, rng.uniform(0.1, 1.0, 30)
+    search = {"corruption": "blankout", "qs": [0.1, 0.3], "l2s": [0.1], "cv": 3}
+    for model in (
+        MCFClassifier(l2=0.1, class_weight="balanced"),
+        MCFClassifier(l2=0.1, class_weight={0: size, 1: 0.5 * size, 2: 0.2 * size}),
+        MCFClassifierCV(**search),
+        MCFRegressorCV(**search),
+    ):
+        near = model.fit(X, y, sample_weight=ratios).coef_
+        far = model.fit(X, y, sample_weight=size * ratios).coef_
+        np.testing.assert_allclose(far, near, rtol=1e-5, atol=1e-7)
+
+
+def test_weights_in_chunks_that_do_not_add_up_are_refused():
+    with pytest.raises(ValueError, match="chunk 0: sample_weight must be 2 finite numbers from 0 to 1e100"):
+        fit_chunks(MCFRegressor(), [(np.eye(2), [1.0, 0.0], [1e308, 1e308])])
+
+
+@pytest.mark.parametrize("rival", [Hinge, Fdrop])
+def test_rivals_refuse_values_whose_square_is_infinite(rival):
+    with pytest.raises(ValueError, match="largest value of X is 1e\\+300"):
+        rival(np.array([[1e300], [1.0]]), np.array([0, 1]))
+
+
+@pytest.mark.parametrize(
+    "fit_to", [MCFClassifier(loss="quadratic"), MCFClassifier()], ids=["quadratic", "logistic"]
+)
+def test_a_column_that_its_offset_has_rounded_away_is_told(fit_to):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)) + [1e15, 0.0], np.arange(40) % 2
+    with pytest.warns(UserWarning, match="column 0 of X varies by no more than a few roundings"):
+        clone(fit_to).set_params(corruption=Gaussian(0.1), l2=0.1).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X[:, 0] = 1e15  # nothing is lost of a constant
+        clone(fit_to).set_params(corruption=Gaussian(0.1), l2=0.1).fit(X, y)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "corruption", [Blankout(0.5), Dropout(0.3), PerFeature([([0], Dropout(0.3))])], ids=repr
+)
+@pytest.mark.parametrize("options", LOSSES.values(), ids=LOSSES.keys())
+def test_rows_of_zeros_have_no_weights(options, corruption, container, classes):
+    X, y = container(np.zeros((5, 2))), np.arange(5) % classes
+    model = MCFClassifier(corruption=corruption, **options).fit(X, y)
+    assert model.converged_ and not model.coef_.any()
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["widest first", "widest last"])
+@pytest.mark.parametrize("shared_lambda", [False, True], ids=["a lambda each", "one lambda"])
+def test_classes_that_hold_different_columns_add_up_in_compiled_loops(shared_lambda, swapped, monkeypatch):
+    """Columns of a class that holds nearly all of them are a slice, those of the other are listed."""
+    pytest.importorskip("numba", reason="the compiled loops are the optional extra [fast]")
+    monkeypatch.setattr(kernels, "_WORTH_COMPILING", 1)
+    rng = np.random.default_rng(4)
+    X, y = rng.poisson(2.0, (40, 12)).astype(float), np.repeat([0, 1], 20)
+    X[20:, 6:] = 0.0
+    problem = Problem(
+        sparse.csr_matrix(X), 1 - y if swapped else y, surrogate="variational", shared_lambda=shared_lambda
+    )
+    point, found = (0.1 * rng.normal(size=(1, 12)), np.zeros(1)), []
+    for numba in "10":
+        monkeypatch.setenv("MCF_NUMBA", numba)
+        found.append(problem.loss_gradient(Blankout(0.3), 0.01, *point))
+    for compiled, plain in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-6, atol=1e-8)  # what lambda's search may leave
 
 
 def test_memory_of_the_quadratic_surrogate_does_not_grow_with_the_pairs_of_classes():

@@ -76,7 +76,8 @@ class Pairs:
         """What belongs to a feature, added up."""
         if rows.shape[1] > 1:
             return self.scatter @ rows
-        return np.bincount(self.feature, rows[:, 0], self.scatter.shape[0])[:, None]
+        sums = np.bincount(self.feature, rows[:, 0], self.scatter.shape[0])
+        return sums.astype(float, copy=False)[:, None]  # of nothing they would be integers
 
     def buffers(self, width: int) -> tuple[Array, Array]:
         """For a table until the next block's is made, and for its slope until this one is evaluated again.

@@ -112,7 +112,9 @@ class Thinning(Linear):
     def per_unit(self, t: Array) -> Jet:
         q = np.asarray(self._parameter("q", 0.0, 1.0))
         with np.errstate(divide="ignore"):
-            return two_points(t, np.log(q), np.log1p(-q))
+            value, slope, curvature = two_points(t, np.log(q), np.log1p(-q))
+        near = np.clip(t, -_SMALL, _SMALL)  # a count of 1e12 multiplies what rounding leaves of a small value
+        return np.where(near == t, np.log1p((1.0 - q) * np.expm1(near)), value), slope, curvature
 
     def draw(self, X: Any, rng: np.random.Generator) -> Any:
         q = self._parameter("q", 0.0, 1.0)

@@ -93,8 +93,8 @@ def _(family: Laplace, t: Array) -> tuple[_Slope | None, _Slope]:
 
 @_linear.register
 def _(family: Poisson, t: Array) -> tuple[_Slope | None, _Slope]:
-    turned = np.exp(1j * t)
-    return None, (turned - 1.0, 1j * turned)
+    """e^{it} - 1, without a difference: a count of 1e12 multiplies it."""
+    return None, (1j * np.sin(t) - 2.0 * np.sin(0.5 * t) ** 2, 1j * np.exp(1j * t))
 
 
 @_linear.register
@@ -108,10 +108,15 @@ def _(family: BitSwap, t: Array) -> tuple[_Slope | None, _Slope]:
 
 @_linear.register
 def _(family: Thinning, t: Array) -> tuple[_Slope | None, _Slope]:
-    """log(q + p e^{it}) on the branch that is continuous in t: between whole numbers x it interpolates."""
+    """log(q + p e^{it}) on the branch that is continuous in t: between whole numbers x it interpolates.
+
+    The modulus comes from |q + p e^{it}|^2 = 1 - 4 p q sin^2(t / 2): a count of 1e12 multiplies its logarithm.
+    """
     p = np.broadcast_to(family.moments().scale, t.shape)
     likely, turn = np.maximum(p, 1.0 - p), np.where(p >= 0.5, -1.0, 1.0)
     value, inverse = _log(likely + (1.0 - likely) * np.exp(1j * turn * t))
+    lost = np.minimum(4.0 * likely * (1.0 - likely) * np.sin(0.5 * t) ** 2, 1.0)
+    value.real = np.where(lost < 0.5, 0.5 * np.log1p(-np.minimum(lost, 0.5)), value.real)
     slope = 1j * turn * (1.0 - likely) * np.exp(1j * turn * t) * inverse
     wound = p >= 0.5
     return None, (value + 1j * np.where(wound, t, 0.0), slope + 1j * wound)

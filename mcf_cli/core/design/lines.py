@@ -256,7 +256,7 @@ class _Entrywise:
     def bend(self, r: Array) -> Array:
         row, w = self.entries.row, self.w
         data = sum(r[row, k] * self.curvatures[k] for k in (0, 1))
-        return np.bincount(self.entries.feature, data, len(w))
+        return np.bincount(self.entries.feature, data, len(w)).astype(float, copy=False)
 
 
 class _Quadratic:

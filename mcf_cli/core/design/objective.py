@@ -168,9 +168,9 @@ def _of(batch: Batch, W: Array) -> Array:
 
 
 def _added(total: Array | None, share: Array, columns: Array | slice, shape: tuple[int, ...]) -> Array:
-    """total[columns] += share; the first share of all columns becomes the total."""
+    """total[columns] += share; the first share of all columns becomes the total, in the order of memory of `add_at`."""
     if isinstance(columns, slice):
-        return share if total is None else np.add(total, share, out=total)
+        return np.ascontiguousarray(share) if total is None else np.add(total, share, out=total)
     total = np.zeros(shape) if total is None else total
     add_at(total, columns, share)
     return total

@@ -94,6 +94,14 @@ def check_size(values: Array, name: str) -> None:
         )
 
 
+def within_reach(weights: Array) -> Array:
+    """Weights of which only the ratios count: divided by a power of two where sums or products would be no numbers."""
+    largest = float(weights.max(initial=0.0))
+    if not largest or 1.0 / _LARGEST <= largest <= _LARGEST:
+        return weights
+    return np.ldexp(weights, -int(np.frexp(largest)[1]))
+
+
 def index_type(most: int) -> type[np.signedinteger[Any]]:
     """The type of indices up to `most`."""
     return np.int32 if most <= np.iinfo(np.int32).max else np.int64

@@ -23,6 +23,8 @@ _ROWS_A_FEATURE = 8  # of a sample that tells correlations well enough
 _MANY_ROWS = 1000  # with fewer, a fit takes no time worth saving
 _LEFT = 0.02  # of what a step may promise at the end: what that step may leave
 _AT_MOST = 20.0  # times that: what it may leave in valleys that no iteration has met
+_PROBES = 40  # iterations more that look for a valley where nothing rules one out
+_FLAT = 1e-14  # of a weight's own curvature: what rounding leaves of a direction without any
 _ENOUGH = 0.2  # of what the slope promises a shortened step must keep: half is what a quadratic keeps
 _LOST = 1e-10  # of a weight's largest curvature: with less, rows on the wrong side would look flat
 _AT_ONCE = 1 << 14  # numbers of a vector that pass through the cache together
@@ -116,6 +118,11 @@ class _Step(NamedTuple):
     slack: float = 0.0  # of residuals on its way, if it is precise: what was left over their squared length
 
 
+def _ended(change: Array, gained: float, n: int, course: list[tuple[float, float]]) -> _Step:
+    """A whole step; the `course` of gains and squared residuals on its way is that of a precise one."""
+    return _Step(change, gained, True, n, max(((gained - g) / squared for g, squared in course), default=0.0))
+
+
 def _shortened(objective: Objective, point: Array, step: _Step, model: _Model) -> tuple[float, _Model | None]:
     """The share of the step that lowers the objective enough, and the model there; None when none does.
 
@@ -207,26 +214,32 @@ class _Model:
         A step that promises next to nothing ends the fit. So one that seems `negligible` goes on until the residual is
         3% of the gradient: beside a flat valley the first iterations have not seen the valley. It may end before where
         earlier steps were precise, the `slack` of their residuals says that next to nothing is left, and no valley can
-        hide much more. It stops anywhere where the objective is flat to rounding: a shift of all biases, say, must not
-        become a step of 1e16.
+        hide much more. Where neither l2 nor a corruption rules a valley out, iterations go on and look for one: the
+        step changes only if they find one. It stops anywhere where the objective is flat to rounding: a shift of all
+        biases, say, must not become a step of 1e16.
         """
         assert self.hessian is not None
         hessian, self.hessian = self.hessian, None  # the next model needs the room
         precondition = self._preconditioner(hessian, correlation)
         step, residual, z = np.zeros_like(self.gradient), -self.gradient, np.empty_like(self.gradient)
         rz = precondition(residual, z)
-        direction = z.copy()
-        past, course = Residuals(residual.size, most), []
-        first, gained, size = rz, 0.0, float(np.vdot(z, self.diagonal * z))
+        direction, size = z.copy(), float(np.vdot(z, self.diagonal * z))
+        past, course, ended = Residuals(residual.size, most), [], None
+        first, gained, much = rz, 0.0, _AT_MOST * negligible
         for n in range(1, most + 1):
             image = self._stacked(*hessian.product(direction[:-1], direction[-1]))
             bend = float(np.vdot(direction, image))
-            if bend <= 1e-14 * size:
+            flat = bend <= _FLAT * size
+            if ended is not None and (flat or n > ended.products + _PROBES or rz <= 2.0 * _FLAT * much):
+                return ended
+            if flat:
                 if n == 1 and (length := self.length(z)) > reach:
                     z *= reach / length
                 return _Step(step if n > 1 else z, max(gained, rz), rz <= 0.01 * first, n)
             rate = rz / bend
             if np.isfinite(reach) and (beyond := self._share_within(step, direction, reach)) < rate:
+                if ended is not None and 0.5 * rate * rz <= much:
+                    return ended
                 step += beyond * direction
                 return _Step(step, gained + beyond * rz - 0.5 * beyond**2 * bend, False, n)
             course.append((gained, rz))
@@ -236,17 +249,17 @@ class _Model:
             gained += (gain := 0.5 * rate * rz)
             rz, previous = precondition(residual, z), rz
             small = 0.03 if gained <= negligible else doubt
-            if rz <= small**2 * first or (n * gain < doubt * gained and gained > negligible):
+            enough = rz <= small**2 * first or (n * gain < doubt * gained and gained > negligible)
+            if ended is None and enough and gained <= negligible:
+                ended = _ended(step.copy(), gained, n, course if rz <= _PRECISE**2 * first else [])
+            if enough if ended is None else gained > ended.promise + much:
                 break
             little = gained <= negligible and slack > 0.0 and 2.0 * slack * rz <= _LEFT * negligible
-            if little and self._most(hessian, residual) <= _AT_MOST * negligible:
+            if (little or ended is not None) and self._most(hessian, residual) <= much:
                 break
             size = self._turned(direction, rz / previous, z)
-        if rz <= _PRECISE**2 * first:
-            return _Step(
-                step, gained, True, n, max((gained - before) / squared for before, squared in course)
-            )
-        return _Step(step, gained, True, n)
+        course = course if rz <= _PRECISE**2 * first else []
+        return ended if ended and gained <= ended.promise + much else _ended(step, gained, n, course)
 
     def _most(self, hessian: Hessian, residual: Array) -> float:
         """What no step from here can promise more than: the model bends at least as each weight does alone."""

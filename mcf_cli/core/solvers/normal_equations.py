@@ -11,6 +11,7 @@ subtracted from it, the column keeps all its digits.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,19 @@ def brought_near(X: Any, weights: Array, among: Array | None = None) -> tuple[An
     reference[full[far]] = own[far]
     constant = np.zeros(X.shape[1], dtype=bool)
     constant[full] = far & (spread <= _ROUNDINGS * np.abs(own))
+    _warn_of_lost(full[constant[full] & (spread > 0.0)])
     return (_moved(X, reference, constant) if far.any() else X), reference
+
+
+def _warn_of_lost(columns: Array) -> None:
+    """Their differences may be no more than roundings, and may be all that they have to say."""
+    if len(columns):
+        warnings.warn(
+            f"column {columns[0]} of X varies by no more than a few roundings of its values and counts as constant: "
+            "take its offset off before it is stored as a float",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _middle(held: Array, weights: Array) -> Array:
