@@ -40,7 +40,7 @@ class Hinge:
     """The support vector machine on one training set: ``X`` dense or sparse, ``y`` class codes, some maybe absent."""
 
     def __init__(self, X: np.ndarray | sparse.spmatrix, y: np.ndarray, seed: int = 0) -> None:
-        check_size(X.data if sparse.issparse(X) else np.asarray(X), "X")
+        check_size(np.asarray(X.data if sparse.issparse(X) else X), "X")
         present, codes = np.unique(y, return_inverse=True)
         self.X, self.y = X, codes
         self.labels = None if len(present) == present[-1] + 1 else present
