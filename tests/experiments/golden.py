@@ -157,6 +157,7 @@ SAMPLE: dict[str, dict[str, Any]] = {
             {"loss": "logistic", "surrogate": ["gaussian", "exact"], "corruption": "blankout", "q": 0.5}
         ],
         "select": HOLDOUT,
+        "evaluation": {"protocol": "expected-loss"},
     },
     "wrong-labels": {
         "datasets": [REVIEWS],
