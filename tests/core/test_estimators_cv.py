@@ -344,7 +344,7 @@ def test_families_may_speak_of_columns_by_name(digits):
 def test_one_level_a_feature_stays_unless_levels_are_given(digits):
     X, y = digits
     own = Dropout(q=np.linspace(0.0, 0.5, X.shape[1]))
-    search = MCFClassifierCV([own, "blankout"], l2s=[1e-2], cv=2, qs={"blankout": [0.9]}).fit(X, y)
+    search = MCFClassifierCV(corruption=[own, "blankout"], l2s=[1e-2], cv=2, qs={"blankout": [0.9]}).fit(X, y)
     assert search.corruption_ is own and search.q_ is None
     np.testing.assert_allclose(search.coef_, MCFClassifier(corruption=own, l2=1e-2).fit(X, y).coef_)
     confused = families_of(Multinomial(blocks=2, confusion=[[0.9, 0.1], [0.2, 0.8]]), None, X)

@@ -72,15 +72,15 @@ def test_errors_on_text_are_those_of_figure_3(words, dataset):
     shown = errors_in(words)
     assert shown[:2] == [pytest.approx(plain, abs=POINTS), pytest.approx(best, abs=POINTS)]
     if len(shown) > 2:
-        assert shown[2] == pytest.approx(100 * test["pairwise", 0.5], abs=POINTS)
+        assert shown[2] == pytest.approx(100 * test["pairwise", 0.6], abs=POINTS)
 
 
 @pytest.mark.parametrize(("words", "deletion"), [("MNIST, whole", 0.0), ("MNIST, half", 0.5)])
 def test_errors_under_deletion_are_those_of_figure_9(words, deletion):
     rows = committed("fig9")
     rows = rows[(rows["metric"] == "test_error") & (rows["deletion"] == deletion)]
-    plain = rows[(rows["corruption"] == "none") & (rows["penalty"] == "l2")]["value"]
-    ours = rows[rows["corruption"] == "dropout"]["value"]
+    over_masks = rows.groupby(["loss", "multiclass", "penalty", "corruption"], dropna=False)["value"].mean()
+    plain, ours = over_masks.xs(("l2", "none"), level=(2, 3)), over_masks.xs("dropout", level=3)
     shown = errors_in(words)
     assert shown == [
         pytest.approx(100 * plain.min(), abs=POINTS),
@@ -94,5 +94,4 @@ def test_errors_on_splice_are_those_of_figure_8():
     means = 100 * rows.groupby(["corruption", "q", "multiclass"], dropna=False)["value"].mean()
     zero = means[means.index.get_level_values("q") == 0]
     plain, blankout, multinomial = zero.iloc[0], means["blankout"].min(), means["multinomial"].min()
-    assert errors_in("Splice") == [pytest.approx(plain, abs=POINTS), pytest.approx(blankout, abs=POINTS)]
-    assert blankout < plain <= multinomial
+    assert errors_in("Splice") == pytest.approx([plain, blankout, multinomial], abs=POINTS)

@@ -132,7 +132,7 @@ def test_a_set_that_is_here_again_with_other_options_is_a_repeat():
     """As a second codebook is of the same images: its rows join those of the first as another repeat."""
     entries = [{"name": "builtin-splice", "options": {"noise": noise}} for noise in (0.1, 0.2)]
     plan = tiny_plan(datasets=entries, repeats=2)
-    assert any("builtin-splice is here again with other options" in notice for notice in plan.notices)
+    assert any("builtin-splice appears again with other options" in notice for notice in plan.notices)
     repeats = {}
     for trial in plan.trials:
         repeats.setdefault(trial.params["data_sha256"], set()).add(trial.params["repeat"])

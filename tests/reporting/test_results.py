@@ -17,7 +17,7 @@ from mcf_cli.reporting.results import SHOWN, Result, present, rows_frame
 from tests.experiments.tiny import Recorder, tiny_plan
 
 NIGHTMARE = {
-    "evaluation": {"protocol": "nightmare", "train": 60, "test": 40, "deletion": [0.0, 0.5]},
+    "evaluation": {"protocol": "nightmare", "train": 60, "test": 40, "deletion": [0.0, 0.5, 0.8]},
     "grid": [{"loss": "quadratic", "corruption": ["none", "dropout"]}],
 }
 

@@ -123,7 +123,9 @@ def test_a_search_is_refused_where_rows_are_not_in_memory(search):
             fit()
 
 
-@pytest.mark.parametrize(("labels", "classes"), [(["3", "10"], [3, 10]), (["0.5", "2"], [0.5, 2.0])], ids=str)
+@pytest.mark.parametrize(
+    ("labels", "classes"), [(["3", "10"], [3, 10]), (["no", "yes"], ["no", "yes"])], ids=str
+)
 def test_labels_of_a_csv_file_are_what_a_table_would_have(tmp_path, labels, classes):
     lines = "".join(f"{row},{labels[row % 2]}\n" for row in range(8))
     (tmp_path / "rows.csv").write_text(f"a,label\n{lines}")

@@ -121,7 +121,7 @@ class Multinomial(Linear):
             ends = np.cumsum(self.blocks)
             groups = [np.arange(end - size, end) for size, end in zip(self.blocks, ends, strict=True)]
         else:
-            groups = [column_numbers(block, n_features, "Multinomial") for block in self.blocks]
+            groups = [column_numbers(block, n_features, "Multinomial: blocks") for block in self.blocks]
         if not groups or not np.array_equal(np.sort(np.concatenate(groups)), np.arange(n_features)):
             raise ValueError(f"Multinomial: blocks must hold each of the {n_features} columns exactly once")
         lengths = sorted({len(group) for group in groups})
