@@ -1,5 +1,8 @@
 """The same rows from every engine, whatever dies on the way."""
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 import psutil
 import pytest
 from mcf_cli.errors import McfError
@@ -18,7 +21,9 @@ def rows_of(out, engine, listener=None, plan=None):
 
 @pytest.fixture(scope="module")
 def serial_rows(tmp_path_factory):
-    return rows_of(tmp_path_factory.mktemp("serial"), Engine("serial"))
+    """Of one fresh process, as a user's command is."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        return alone.submit(rows_of, tmp_path_factory.mktemp("serial"), Engine("serial")).result()
 
 
 def kill_a_worker_after(count: int, mark: str):
@@ -33,12 +38,12 @@ def kill_a_worker_after(count: int, mark: str):
     return Recorder(act)
 
 
-def test_trials_in_any_order_give_the_same_rows(serial_rows, tmp_path):
+def test_trials_in_any_order_give_the_same_rows(tmp_path):
     class Backwards(Engine):
         def run(self, specs):
             return super().run(specs[::-1])
 
-    assert rows_of(tmp_path, Backwards("serial")) == serial_rows
+    assert rows_of(tmp_path / "backwards", Backwards("serial")) == rows_of(tmp_path, Engine("serial"))
 
 
 def test_trials_that_took_longest_begin_and_equals_keep_their_order():
