@@ -149,10 +149,16 @@ def measured(server, profile: Path, width: int, *flags: str, use: str = "") -> t
         *(CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *flags, f"--window-size={max(width, 600)},3000"),
         *("--virtual-time-budget=40000", "--dump-dom"),
     ]
-    done = subprocess.run([*command, f"{address}/{name}"], capture_output=True, text=True, timeout=120)
-    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found and found[1], f"the page did not load: {done.stderr[-2000:]}"
-    return json.loads(html.unescape(found[1])), done.stderr
+    for _ in range(
+        3
+    ):  # the browser's own clock runs ahead of a busy machine, and ends a page before its charts
+        done = subprocess.run([*command, f"{address}/{name}"], capture_output=True, text=True, timeout=120)
+        found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+        assert found and found[1], f"the page did not load: {done.stderr[-2000:]}"
+        seen = json.loads(html.unescape(found[1]))
+        if seen["drawn"]:
+            break
+    return seen, done.stderr
 
 
 @pytest.mark.parametrize("scheme", [(), (DARK,)], ids=["light", "dark"])
