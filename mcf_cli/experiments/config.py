@@ -5,6 +5,7 @@ The grid is a product within an entry and a union across entries. What the grid 
 ``select``.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -28,21 +29,6 @@ LossName = Literal["quadratic", "exponential", "logistic", "hinge", "boosting"]
 Surrogate = Literal["jensen", "variational", "quadratic", "gaussian", "exact"]
 Multiclass = Literal["pairwise", "shared"]
 Penalty = Literal["l2", "l1"]
-CorruptionName = Literal[
-    "none",
-    "blankout",
-    "dropout",
-    "gaussian",
-    "laplace",
-    "poisson",
-    "bitswap",
-    "multinomial",
-    "thinning",
-    "uniform",
-    "group_dropout",
-    "group_blankout",
-    "fdrop",
-]
 Aid = Literal[
     "none",
     "mean",
@@ -60,25 +46,43 @@ TaskName = Literal["classification", "regression"]
 Profile = Literal["smoke", "quick", "paper"]
 PROFILES: tuple[str, ...] = get_args(Profile)
 
-# The one parameter that sets a corruption's strength. `none` and `poisson` have none.
-LEVEL_OF = {
-    "blankout": "q",
-    "dropout": "q",
-    "bitswap": "q",
-    "multinomial": "q",
-    "thinning": "q",
-    "group_dropout": "q",
-    "group_blankout": "q",
-    "gaussian": "sigma",
-    "laplace": "scale",
-    "uniform": "a",
-    "fdrop": "budget",
-}
 
+@dataclass(frozen=True)
+class CorruptionWords:
+    """What words, configs and figures have to know of a corruption; core/corruptions has its mathematics."""
+
+    title: str
+    level: str | None = None  # the one parameter that sets its strength
+    biased: bool = False  # its mean is not x
+    deletes: bool = False  # its q is a rate of deletion
+    grouped: bool = False  # it loses groups of columns together
+    needs: str = ""  # what values must be; standard scaling destroys it
+
+
+# In the order of tables and figures.
+FAMILIES = {
+    "blankout": CorruptionWords("blankout", "q", deletes=True),
+    "dropout": CorruptionWords("dropout", "q", biased=True, deletes=True),
+    "poisson": CorruptionWords("Poisson", needs="counts"),
+    "multinomial": CorruptionWords("multinomial", "q", biased=True, needs="one-hot blocks"),
+    "thinning": CorruptionWords("thinning", "q", biased=True, needs="counts"),
+    "gaussian": CorruptionWords("Gaussian", "sigma"),
+    "laplace": CorruptionWords("Laplace", "scale"),
+    "bitswap": CorruptionWords("bit-swap", "q", biased=True, needs="bits"),
+    "uniform": CorruptionWords("uniform", "a"),
+    "group_dropout": CorruptionWords("group dropout", "q", biased=True, grouped=True),
+    "group_blankout": CorruptionWords("group blankout", "q", grouped=True),
+}
+if TYPE_CHECKING:
+    CorruptionName = str
+else:
+    CorruptionName = Literal["none", *FAMILIES, "fdrop"]
+
+LEVEL_OF = {name: family.level for name, family in FAMILIES.items() if family.level} | {"fdrop": "budget"}
 LEVELS = ("q", "sigma", "scale", "a", "budget")
-GROUPED = ("group_dropout", "group_blankout")  # the corruptions that lose groups of columns together
-DELETING = ("blankout", "dropout")  # the corruptions whose q is a rate of deletion
-BIASED = ("dropout", "bitswap", "multinomial", "thinning", "group_dropout")
+GROUPED = tuple(name for name, family in FAMILIES.items() if family.grouped)
+DELETING = tuple(name for name, family in FAMILIES.items() if family.deletes)
+BIASED = tuple(name for name, family in FAMILIES.items() if family.biased)
 AIDED = ("quadratic", "exponential", "logistic")
 NO_COST = {  # what the cost protocol cannot measure
     "none": "is the plain model that cost compares with; name a corruption",

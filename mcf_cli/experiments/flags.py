@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from mcf_cli.errors import McfError, nearest
 from mcf_cli.experiments.config import (
+    FAMILIES,
     GROUPED,
     LEVEL_OF,
     LEVELS,
@@ -27,9 +28,6 @@ from mcf_cli.experiments.load import LoadedConfig, load_config
 DEFAULT_LOSSES = ["quadratic", "exponential", "logistic"]
 L2 = [0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
 DEFAULT_LEVELS = [0.1, 0.3, 0.5, 0.7, 0.9]
-FAMILIES = [
-    name for name in get_args(CorruptionName) if name != "fdrop"
-]  # with a marginalised form, and none
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {
@@ -83,7 +81,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "compare": {
         "item": "compare",
         "datasets": ["builtin-reviews"],
-        "grid": [{"loss": "logistic", "corruption": FAMILIES}],
+        "grid": [{"loss": "logistic", "corruption": ["none", *FAMILIES]}],
         "select": {
             "l2": L2,
             "q": [0.05, *DEFAULT_LEVELS],

@@ -18,6 +18,7 @@ from mcf_cli.datasets.store import registry
 from mcf_cli.errors import McfError, RunError, nearest
 from mcf_cli.experiments.config import (
     DELETING,
+    FAMILIES,
     GROUPED,
     LEVEL_OF,
     Config,
@@ -47,7 +48,6 @@ from mcf_cli.yamlfile import OBSERVED
 # Evaluation keys that a trial holds one value of, and so does not hold as a list.
 SPREAD = {"sizes", "copies", "marginalised", "q", "lambdas", "flips"}
 MAX_TRIALS = 1_000_000  # a plan of so many takes some 3 GB, its records 8
-NOT_CENTRED = {"poisson": "counts", "thinning": "counts", "bitswap": "bits", "multinomial": "one-hot blocks"}
 
 
 class DataMissing(RunError):
@@ -275,16 +275,14 @@ def _check_data(loaded: LoadedConfig, index: int, about: DataFacts, notices: lis
             continue
         if about.in_chunks and (key := needs_memory(entry)):
             raise loaded.error(["grid", position, key], f"{too_large(about)}: leave it out, or {RAISE}")
-        for corruption in entry.corruption:
-            problem = _mismatch(corruption, about, config.scale)
-            if problem and (loaded.asked is None or corruption in loaded.asked):
-                raise loaded.error(
-                    ["grid", position, "corruption"], f"{corruption} on {about.name}: {problem}"
-                )
-            if corruption in GROUPED and about.column_groups is None:
+        for name in entry.corruption:
+            problem = _mismatch(name, about, config.scale)
+            if problem and (loaded.asked is None or name in loaded.asked):
+                raise loaded.error(["grid", position, "corruption"], f"{name} on {about.name}: {problem}")
+            if name in GROUPED and about.column_groups is None:
                 continue  # a built-in grid has them for data whose groups are known
-            if problem and not any(corruption in notice for notice in notices):
-                notices.append(f"{corruption} is left out on {about.name}: {problem}.")
+            if problem and not any(name in notice for notice in notices):
+                notices.append(f"{name} is left out on {about.name}: {problem}.")
         if _observes(config, entry) and (problem := _unobservable(entry, about)):
             raise loaded.error(["grid", position, "q"] if entry.q else ["select", "q"], problem)
         asks = "tilt" if getattr(config.evaluation, "tilt", False) else "protocol"
@@ -352,13 +350,14 @@ def _unobservable(entry: GridEntry, about: DataFacts) -> str | None:
 
 
 def _mismatch(corruption: str, about: DataFacts, scale: str = "none") -> str | None:
-    if scale == "standard" and corruption in NOT_CENTRED:
-        return f"it needs {NOT_CENTRED[corruption]}, which standard scaling destroys: use scale max or none"
-    if corruption in ("poisson", "thinning") and about.smallest < 0:
+    needs = FAMILIES[corruption].needs if corruption in FAMILIES else ""
+    if scale == "standard" and needs:
+        return f"it needs {needs}, which standard scaling destroys: use scale max or none"
+    if needs == "counts" and about.smallest < 0:
         return f"{corruption.capitalize()} corruption needs values of 0 or more, and the smallest is {about.smallest:g}"
-    if corruption == "bitswap" and not about.binary:
+    if needs == "bits" and not about.binary:
         return "bit swaps need values 0 and 1 only"
-    if corruption == "multinomial" and about.blocks is None:
+    if needs == "one-hot blocks" and about.blocks is None:
         return "multinomial corruption needs one-hot blocks, and this set has none"
     if corruption in GROUPED and about.column_groups is None:
         return "it needs to know which columns are lost together: give --column-groups"

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from mcf_cli.experiments.config import LEVEL_OF
 from mcf_cli.reporting.series import AID_NAMES, CORRUPTIONS, SURROGATE_NAMES, curve_label, dataset_label
 from mcf_cli.reporting.statistics import Quantities
 
@@ -35,13 +36,9 @@ RUN = [
     "repeat",
     "fold",
 ]  # what the penalties of a plain model share
-SAME_AT_ZERO = (
-    "blankout",
-    "dropout",
-    "multinomial",
-    "group_dropout",
-    "group_blankout",
-)  # with q = 0 these are the plain model
+SAME_AT_ZERO = [
+    name for name, level in LEVEL_OF.items() if level == "q"
+]  # with q = 0 these are the plain model
 
 
 class NotEnough(Exception):

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from mcf_cli.datasets.userfile import file_format
+from mcf_cli.experiments.config import FAMILIES
 from mcf_cli.reporting.statistics import Quantities, half_interval
 
 OPTIONAL = (
@@ -65,19 +66,7 @@ DATASETS = {
 
 SOURCE_MARKS = {"builtin": "built-in data", "substitute": "substitute", "user": "own data"}
 
-CORRUPTIONS = {
-    "blankout": "blankout",
-    "dropout": "dropout",
-    "poisson": "Poisson",
-    "multinomial": "multinomial",
-    "thinning": "thinning",
-    "gaussian": "Gaussian",
-    "laplace": "Laplace",
-    "bitswap": "bit-swap",
-    "uniform": "uniform",
-    "group_dropout": "group dropout",
-    "group_blankout": "group blankout",
-}
+CORRUPTIONS = {name: family.title for name, family in FAMILIES.items()}
 
 AID_NAMES = {  # what a method is given besides labelled rows, or how its features are read
     "mean": "marked: mean",
