@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tests.core.campaign import SEED, findings, fitted, wrong
+from tests.core.campaign import SEED, findings, fitted, is_minimum, wrong
 from tests.core.random_problems import CONTAINERS, FORMS, contained, draw
 
 
@@ -27,6 +27,20 @@ def test_no_fit_that_says_converged_is_beaten(first):
     judged = {str(problem): findings(problem) for problem in drawn if not _takes_long(problem)}
     assert not [f"{problem}: {found}" for problem, (found, _) in judged.items() if found]
     assert np.mean([converged for _, converged in judged.values()]) > 0.75, "few claims were put to the test"
+
+
+@pytest.mark.parametrize("number", [3653, 3700])
+def test_neither_a_step_into_another_valley_nor_a_flat_one_ends_a_fit(number):
+    """The first ended on the way down, 5e-4 above the valley's floor; the second 1.7e-6 above its minimum."""
+    assert findings(draw(SEED, number)) == ([], True)
+
+
+def test_another_valley_of_an_objective_that_is_not_convex_is_no_fault():
+    problem = draw(SEED, 3680)  # scipy's first step leaves for a lower minimum
+    fit, own = fitted(problem), problem.objective
+    assert is_minimum(own, fit, problem.intercept) and not wrong(problem, own, fit)
+    beside = replace(fit, W=fit.W + 0.05)
+    assert not is_minimum(own, beside, problem.intercept)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -243,6 +243,8 @@ def test_products_with_ones_agree_with_scipys(form, width):
     table = rng.normal(size=(90, width))
     np.testing.assert_allclose(kernels.coded_product(Z, table), Z.toarray() @ table, rtol=1e-12, atol=1e-12)
     assert kernels.coded_product(Z, table).flags.c_contiguous
+    G = rng.normal(size=(3_000, width))
+    np.testing.assert_array_equal(kernels.coded_adjoint(Z, Z.T, G), Z.T @ G)  # the loop adds in scipy's order
 
 
 @pytest.mark.parametrize("numba", ["0", "1"])

@@ -30,6 +30,7 @@ from mcf_cli.core.corruptions.groups import Cells, Grouped
 from mcf_cli.core.design.coding import CodeBook, Coding, Entries, held_columns
 from mcf_cli.core.design.lines import line_of
 from mcf_cli.core.kernels.dispatch import (
+    coded_adjoint,
     coded_product,
     loops_over_pairs,
     pairs_along,
@@ -63,7 +64,8 @@ class Part:
         return _joined(in_threads(lambda piece: multiply(piece, table), self.pieces))
 
     def adjoint(self, G: Array) -> Array:
-        return self._over_rows(G, lambda k, own: self.transposed[k] @ own)
+        multiply = (lambda Z, Zt, own: Zt @ own) if self.pairs is None else coded_adjoint
+        return self._over_rows(G, lambda k, own: multiply(self.pieces[k], self.transposed[k], own))
 
     def along(self, slope: Array, V: Array) -> Array:
         """The change of the sums when T changes by V and the table by slope * V."""

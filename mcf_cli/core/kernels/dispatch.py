@@ -28,9 +28,7 @@ from mcf_cli.core.kernels.threads import _shares, in_threads
 
 Array = NDArray[Any]
 
-_LARGEST = (
-    1e100  # the fourth power of a value, and sums of them, are still numbers; beyond, fits ended at zero
-)
+_LARGEST = 1e100  # fourth powers of values, and their sums, are still numbers; beyond, fits ended at zero
 
 
 # -- data ---------------------------------------------------------------------------------------------------
@@ -328,25 +326,28 @@ def _column(G: Array) -> Array:
 
 def coded_product(Z: Any, table: Array) -> Array:
     """Z @ table for a Z of ones."""
-    loop = _narrow_loop(Z, table.shape[1])
-    if loop is None:
-        return Z @ table
-    sums = np.empty((Z.shape[0], 4))
-    loop(unsigned(Z.indptr), unsigned(Z.indices), _four(table), sums)
-    return np.ascontiguousarray(sums[:, : table.shape[1]])
+    loop = _narrow_loop("narrow_product", Z, table.shape[1])
+    return Z @ table if loop is None else _in_fours(loop, Z, table, Z.shape[0])
 
 
-def _narrow_loop(Z: Any, width: int) -> Any:
+def coded_adjoint(Z: Any, transposed: Any, G: Array) -> Array:
+    """Z.T @ G for a Z of ones."""
+    loop = _narrow_loop("narrow_adjoint", Z, G.shape[1])
+    return transposed @ G if loop is None else _in_fours(loop, Z, G, Z.shape[1])
+
+
+def _narrow_loop(name: str, Z: Any, width: int) -> Any:
     """The loop for up to four columns, where scipy spends most of its time on beginning loops of that length."""
     by_rows = sp.issparse(Z) and Z.format == "csr" and _short(Z)
-    return compiled("narrow_product", Z.nnz) if by_rows and 1 < width <= 4 else None
+    return compiled(name, Z.nnz) if by_rows and 1 < width <= 4 else None
 
 
-def _four(columns: Array) -> Array:
-    """The columns and as many of zeros as make four."""
-    four = np.zeros((len(columns), 4))
-    four[:, : columns.shape[1]] = columns
-    return four
+def _in_fours(loop: Any, Z: Any, columns: Array, n_rows: int) -> Array:
+    """What the loop makes of the columns and of as many zeros as make four."""
+    four, result, width = np.zeros((len(columns), 4)), np.empty((n_rows, 4)), columns.shape[1]
+    four[:, :width] = columns
+    loop(unsigned(Z.indptr), unsigned(Z.indices), four, result)
+    return np.ascontiguousarray(result[:, :width])
 
 
 def loops_over_pairs(Z: Any, feature: Array, slope: Array) -> bool:

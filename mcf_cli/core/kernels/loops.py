@@ -256,6 +256,22 @@ def narrow_product(starts: Any, columns: Any, table: Any, sums: Any) -> None:
         sums[n, 3] = a3 + b3
 
 
+@_loop(INDICES, INDICES, MATRIX, INTO_MATRIX)
+def narrow_adjoint(starts: Any, columns: Any, G: Any, total: Any) -> None:
+    """Z.T @ G for the same, in the order of the rows."""
+    if G.shape[1] != 4 or total.shape[1] != 4 or not _delimit(starts, len(G), columns):
+        raise ValueError(MISFIT)
+    total[:] = 0.0
+    for n in range(len(G)):
+        g0, g1, g2, g3 = G[n, 0], G[n, 1], G[n, 2], G[n, 3]
+        for place in range(starts[n], starts[n + 1]):
+            p = columns[place]
+            total[p, 0] += g0
+            total[p, 1] += g1
+            total[p, 2] += g2
+            total[p, 3] += g3
+
+
 @_loop(INDICES, INDICES, INDICES, MATRIX, MATRIX, INTO_MATRIX)
 def pairs_along_loop(starts: Any, rows: Any, feature: Any, slope: Any, V: Any, sums: Any) -> None:
     """Z @ (slope * V[feature]), pair by pair; the rows of pair p are rows[starts[p] : starts[p + 1]]."""

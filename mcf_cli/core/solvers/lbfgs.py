@@ -43,8 +43,13 @@ def lbfgs(
             if proof.promise > promise:
                 direction = proof.step
             if proof.holds:
+                before = search.value
                 search.move(direction)
-                return search.outcome(n_iter, True, promised(proof.promise, search.value))
+                if (
+                    before - search.value <= negligible
+                ):  # more: it has left for a lower valley, at whose side it stands
+                    return search.outcome(n_iter, True, promised(proof.promise, search.value))
+                continue
             hoped = 0.1 * promise
         if not search.move(direction) and not search.forgets():
             return search.outcome(n_iter, False, "no step lowers the objective further")

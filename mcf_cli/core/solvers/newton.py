@@ -22,7 +22,7 @@ _FEW_FEATURES = 1500  # with more, a factor of their correlations costs more tha
 _ROWS_A_FEATURE = 8  # of a sample that tells correlations well enough
 _MANY_ROWS = 1000  # with fewer, a fit takes no time worth saving
 _LEFT = 0.02  # of what a step may promise at the end: what that step may leave
-_AT_MOST = 20.0  # times that: what it may leave in valleys that no iteration has met
+_AT_MOST = 10.0  # times that: what it may leave in valleys that no iteration has met
 _PROBES = 40  # iterations more that look for a valley where nothing rules one out
 _FLAT = 1e-14  # of a weight's own curvature: what rounding leaves of a direction without any
 _ENOUGH = 0.2  # of what the slope promises a shortened step must keep: half is what a quadratic keeps
@@ -67,7 +67,7 @@ def newton(
             message = promised(step.promise, model.value) if ended else "no step lowers the objective further"
             return Outcome(point[:-1], point[-1], n_iter, ended, message, model.value)
         point += share * step.change
-        if ended:
+        if ended and model.value - moved.value <= 10.0 * negligible:  # more: it has left for a lower valley
             message = promised(step.promise, moved.value)
             return Outcome(point[:-1], point[-1], n_iter + 1, True, message, moved.value)
         length, quality = model.length(step.change), (model.value - moved.value) / step.promise
