@@ -1,6 +1,10 @@
-"""The README's paragraph on the claims, written from results/: `python docs/readme.py`, which `make report` runs."""
+"""What README.md and results/README.md say in numbers, written from results/: `python docs/readme.py`.
+
+`make report` runs it.
+"""
 
 import csv
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -18,9 +22,12 @@ OTHERS = {
     "simulation": "simulations",
     "misprint": "possible misprints",
 }
-BLOCK = re.compile(
-    r"(?<=<!-- claims: written by `make report` -->\n).*?(?=<!-- end of claims -->)", re.DOTALL
-)
+
+
+def block(name: str) -> re.Pattern[str]:
+    """What stands between two comments."""
+    start, end = f"<!-- {name}: written by `make report` -->\n", f"<!-- end of {name} -->"
+    return re.compile(f"(?<={re.escape(start)}).*?(?={re.escape(end)})", re.DOTALL)
 
 
 def claims_block(results: Path) -> str:
@@ -58,13 +65,42 @@ def _others(claims: list[dict[str, str]]) -> str:
     )
 
 
+def times_block(results: Path) -> str:
+    """What each item took, by its trials' own clocks, and on which commit and machine it ran."""
+    lines, total = ["| item | trials | core minutes |", "|---|--:|--:|"], 0.0
+    found: dict[str, set[str]] = {"commit": set(), "lock": set(), "platform": set()}
+    for path in sorted(results.glob("*/environment.json")):
+        environment = json.loads(path.read_text(encoding="utf-8"))
+        trials = environment["trials"]
+        minutes = trials["seconds"] / 60
+        total += minutes
+        partial = "" if trials["done"] == trials["expected"] else f" of {trials['expected']:,}"
+        lines.append(f"| {path.parent.name} | {trials['done']:,}{partial} | {minutes:.1f} |")
+        for key, values in found.items():
+            dirty = ", with changes" if key == "commit" and environment.get("dirty") else ""
+            values.add(f"{environment.get(key)}{dirty}")
+    words = "; ".join(f"{key} {' and '.join(sorted(values))}" for key, values in found.items())
+    return "\n".join([*lines, f"| in all | | {total:.0f} |", "", f"All items: {words}.", ""])
+
+
+def written(text: str, name: str, content: str) -> str:
+    """The text with one block as the results have it."""
+    if not block(name).search(text):
+        raise SystemExit(f"There is no place for the {name}: restore the two comments around them.")
+    return block(name).sub(lambda found: content, text)
+
+
 def with_claims(text: str, results: Path) -> str:
-    """The README's text with the paragraph as the results have it."""
-    if not BLOCK.search(text):
-        raise SystemExit("README.md has no place for the claims: restore the two comments around them.")
-    return BLOCK.sub(lambda found: claims_block(results), text)
+    """The README's text with its paragraph on the claims."""
+    return written(text, "claims", claims_block(results))
+
+
+def with_times(text: str, results: Path) -> str:
+    """The text of results/README.md with its table."""
+    return written(text, "times", times_block(results))
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(with_claims(readme.read_text(encoding="utf-8"), ROOT / "results"), encoding="utf-8")
+    results = ROOT / "results"
+    for page, fill in ((ROOT / "README.md", with_claims), (results / "README.md", with_times)):
+        page.write_text(fill(page.read_text(encoding="utf-8"), results), encoding="utf-8")

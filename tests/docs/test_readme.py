@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -30,6 +31,26 @@ def test_the_claims_are_those_of_the_committed_run():
     assert re.search(
         rf"Of {len(verdicts)} claims( about experiments)?, {verdicts.count('holds')} hold", README
     )
+
+
+def test_the_times_are_those_of_the_committed_run():
+    if not list(RESULTS.glob("*/environment.json")):
+        pytest.skip("no full run is committed")
+    page = (RESULTS / "README.md").read_text()
+    assert readme.with_times(page, RESULTS) == page, "run `make report`, or `python docs/readme.py`"
+
+
+def test_the_table_of_times_names_what_is_unfinished_and_every_commit(tmp_path):
+    for item, done, commit in (("fig1", 6, "abc"), ("fig3", 4, "def")):
+        (tmp_path / item).mkdir()
+        trials = {"expected": 6, "done": done, "seconds": 90.0}
+        content = {"commit": commit, "lock": "1", "platform": "x", "trials": trials}
+        (tmp_path / item / "environment.json").write_text(json.dumps(content))
+    words = readme.times_block(tmp_path)
+    assert (
+        "| fig1 | 6 | 1.5 |" in words and "| fig3 | 4 of 6 | 1.5 |" in words and "| in all | | 3 |" in words
+    )
+    assert "commit abc and def" in words
 
 
 def test_the_paragraph_counts_every_verdict_and_shows_the_picture_where_there_is_one(tmp_path):
