@@ -29,9 +29,9 @@ def test_no_fit_that_says_converged_is_beaten(first):
     assert np.mean([converged for _, converged in judged.values()]) > 0.75, "few claims were put to the test"
 
 
-@pytest.mark.parametrize("number", [3653, 3700])
+@pytest.mark.parametrize("number", [240, 3653, 3700])
 def test_neither_a_step_into_another_valley_nor_a_flat_one_ends_a_fit(number):
-    """The first ended on the way down, 5e-4 above the valley's floor; the second 1.7e-6 above its minimum."""
+    """3653 ended on the way down, 5e-4 above the valley's floor; the others 4e-6 and 2e-6 above their minimum."""
     assert findings(draw(SEED, number)) == ([], True)
 
 

@@ -45,9 +45,8 @@ def lbfgs(
             if proof.holds:
                 before = search.value
                 search.move(direction)
-                if (
-                    before - search.value <= negligible
-                ):  # more: it has left for a lower valley, at whose side it stands
+                # A fall of more than that has left for a lower valley, and ended on the way down.
+                if before - search.value <= negligible:
                     return search.outcome(n_iter, True, promised(proof.promise, search.value))
                 continue
             hoped = 0.1 * promise

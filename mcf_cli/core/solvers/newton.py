@@ -22,8 +22,9 @@ _FEW_FEATURES = 1500  # with more, a factor of their correlations costs more tha
 _ROWS_A_FEATURE = 8  # of a sample that tells correlations well enough
 _MANY_ROWS = 1000  # with fewer, a fit takes no time worth saving
 _LEFT = 0.02  # of what a step may promise at the end: what that step may leave
-_AT_MOST = 10.0  # times that: what it may leave in valleys that no iteration has met
+_AT_MOST = 20.0  # times that: what it may leave in valleys that no iteration has met
 _PROBES = 40  # iterations more that look for a valley where nothing rules one out
+_FEW_UNKNOWNS = 100  # so few have a second derivative that is soon written out
 _FLAT = 1e-14  # of a weight's own curvature: what rounding leaves of a direction without any
 _ENOUGH = 0.2  # of what the slope promises a shortened step must keep: half is what a quadratic keeps
 _LOST = 1e-10  # of a weight's largest curvature: with less, rows on the wrong side would look flat
@@ -200,8 +201,40 @@ class _Model:
     def length(self, step: Array) -> float:
         return float(np.sqrt(np.vdot(step, self.scale * step)))
 
-    def step(
+    def step(self, doubt: float, reach: float, negligible: float = 0.0, *rest: Any) -> _Step:
+        """A minimiser of the model within `reach`, precise up to the `doubt` in the model.
+
+        One that would end a fit of a few unknowns is compared with the exact one.
+        """
+        assert self.hessian is not None
+        hessian, self.hessian = self.hessian, None  # the next model needs the room
+        step = self._iterated(hessian, doubt, reach, negligible, *rest)
+        if step.whole and step.promise <= negligible and step.change.size <= _FEW_UNKNOWNS:
+            change, promise = self._exact(hessian)
+            if promise > negligible:
+                share = min(1.0, reach / self.length(change))
+                promise *= share * (2.0 - share)
+                return _Step(share * change, promise, share == 1.0, step.products + change.size)
+        return step
+
+    def _exact(self, hessian: Hessian) -> tuple[Array, float]:
+        """The minimiser of the model, but for what is flat to rounding, and its promise, by the whole matrix."""
+        root, unit = np.sqrt(self.diagonal), np.zeros(self.gradient.size)
+        matrix = np.empty((unit.size, unit.size))
+        for number, row in enumerate(matrix):
+            unit[number] = 1.0
+            direction = unit.reshape(root.shape) / root
+            row[:] = (self._stacked(*hessian.product(direction[:-1], direction[-1])) / root).ravel()
+            unit[number] = 0.0
+        bends, ways = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        share = ways.T @ (self.gradient / root).ravel()
+        share[bends <= unit.size * _FLAT * bends[-1]] = 0.0
+        solved = np.divide(share, bends, out=np.zeros_like(share), where=share != 0.0)
+        return -(ways @ solved).reshape(root.shape) / root, 0.5 * float(share @ solved)
+
+    def _iterated(
         self,
+        hessian: Hessian,
         doubt: float,
         reach: float,
         negligible: float = 0.0,
@@ -209,7 +242,7 @@ class _Model:
         slack: float = 0.0,
         most: int = 250,
     ) -> _Step:
-        """A minimiser of the model within `reach`, precise up to the `doubt` in the model.
+        """`step`, by conjugate gradients.
 
         A step that promises next to nothing ends the fit. So one that seems `negligible` goes on until the residual is
         3% of the gradient: beside a flat valley the first iterations have not seen the valley. It may end before where
@@ -218,8 +251,6 @@ class _Model:
         step changes only if they find one. It stops anywhere where the objective is flat to rounding: a shift of all
         biases, say, must not become a step of 1e16.
         """
-        assert self.hessian is not None
-        hessian, self.hessian = self.hessian, None  # the next model needs the room
         precondition = self._preconditioner(hessian, correlation)
         step, residual, z = np.zeros_like(self.gradient), -self.gradient, np.empty_like(self.gradient)
         rz = precondition(residual, z)
