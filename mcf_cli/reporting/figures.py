@@ -179,9 +179,7 @@ def fig5_learning_curve(rows: pd.DataFrame) -> Figure:
         groups = both.groupby(["corruption", "family"], sort=False)
         for place, ((corruption, _), group) in enumerate(groups):
             table = summary(group, "train_size")
-            apart = 1 + APART * (
-                place - (len(groups) - 1) / 2
-            )  # side by side, so that bars do not cover each other
+            apart = 1 + APART * (place - (len(groups) - 1) / 2)  # so that bars do not cover each other
             part.curve(axes, apart * table["train_size"], table, loss_look(name, _family(corruption)))
         axes.set_title(f"{dataset_label(*pair)}\n{curve_label(name).lower()}")
         part.error_axis(axes, number % len(curves) == 0)
@@ -197,7 +195,8 @@ def _size_axis(axes: Axes, sizes: pd.Series) -> None:
     if sizes.max() > 8 * sizes.min():
         axes.set_xscale("log")
         ticks = part.thinned(sizes, 6)
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        room = np.append(ticks[1:] / ticks[:-1] > 1.6, True)  # to the next one's number
+        axes.set_xticks(ticks, [f"{tick:g}" if free else "" for tick, free in zip(ticks, room, strict=True)])
         axes.minorticks_off()
 
 
