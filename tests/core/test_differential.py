@@ -29,10 +29,12 @@ def test_no_fit_that_says_converged_is_beaten(first):
     assert np.mean([converged for _, converged in judged.values()]) > 0.75, "few claims were put to the test"
 
 
-@pytest.mark.parametrize("number", [240, 3653, 3700])
-def test_neither_a_step_into_another_valley_nor_a_flat_one_ends_a_fit(number):
-    """3653 ended on the way down, 5e-4 above the valley's floor; the others 4e-6 and 2e-6 above their minimum."""
-    assert findings(draw(SEED, number)) == ([], True)
+@pytest.mark.parametrize("number", [240, 2116, 2367, 3653, 3700])
+def test_no_valley_ends_a_fit_too_early(number):
+    """2116 crept along one and was 3e-6 above its minimum, 240 and 3700 were 4e-6 and 2e-6; 2367 was 2% above, because
+    one direction was taken for stiffer than it is; 3653 stood on the side of a lower valley."""
+    found, converged = findings(draw(SEED, number))
+    assert not found and (converged or number == 2116)
 
 
 def test_another_valley_of_an_objective_that_is_not_convex_is_no_fault():

@@ -168,7 +168,9 @@ class _Search:
             if gained > 10.0 * negligible:
                 return _Proof(False, step, gained, n)
             if rz <= 0.01 * first:
-                return _Proof(gained <= negligible, step, gained, n)
+                # What is remembered may take a direction for stiffer than it is: so much the residual itself promises.
+                least = 0.5 * float(np.vdot(residual, residual / self.curvature))
+                return _Proof(max(gained, 0.1 * least) <= negligible, step, gained, n)
             if n in _MILESTONES:
                 if n > _MILESTONES[0] and gained + 2.0 * (gained - before) <= negligible:
                     return _Proof(True, step, gained, n)

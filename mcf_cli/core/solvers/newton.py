@@ -54,7 +54,7 @@ def newton(
     point = np.vstack([W, b if fit_intercept else np.zeros_like(b)])
     centre(point, objective.flat_rows)
     model = _Model(objective, point, fit_intercept).differentiated()
-    reach, doubt, R, slack = np.inf, _DOUBT[1], None, 0.0
+    reach, doubt, R, slack, gained = np.inf, _DOUBT[1], None, 0.0, np.inf
     for n_iter in range(max_iter):
         negligible = negligible_gain(objective, model.value, tol)
         step = model.step(doubt, reach, negligible, R, slack)
@@ -64,14 +64,17 @@ def newton(
             slack = slack if R is None else 0.0  # of another preconditioner
         share, moved = _shortened(objective, point, step, model)
         ended = step.whole and step.promise <= negligible
+        if step.proven and 0.5 * gained < step.promise > 0.01 * negligible:
+            ended = False  # it creeps along a bent valley: as many steps again would gain as much again
         if moved is None:
             message = promised(step.promise, model.value) if ended else "no step lowers the objective further"
             return Outcome(point[:-1], point[-1], n_iter, ended, message, model.value)
         point += share * step.change
-        if ended and model.value - moved.value <= 10.0 * negligible:  # more: it has left for a lower valley
+        gained = model.value - moved.value
+        if ended and gained <= 10.0 * negligible:  # more: it has left for a lower valley
             message = promised(step.promise, moved.value)
             return Outcome(point[:-1], point[-1], n_iter + 1, True, message, moved.value)
-        length, quality = model.length(step.change), (model.value - moved.value) / step.promise
+        length, quality = model.length(step.change), gained / step.promise
         if share < 1.0 or quality < 0.25:
             reach = 0.5 * length
         elif quality > 0.75:
@@ -117,6 +120,7 @@ class _Step(NamedTuple):
     whole: bool  # neither its length nor a flat direction cut it off
     products: int
     slack: float = 0.0  # of residuals on its way, if it is precise: what was left over their squared length
+    proven: bool = False  # by the whole second derivative: no step promises more
 
 
 def _ended(change: Array, gained: float, n: int, course: list[tuple[float, float]]) -> _Step:
@@ -215,6 +219,7 @@ class _Model:
                 share = min(1.0, reach / self.length(change))
                 promise *= share * (2.0 - share)
                 return _Step(share * change, promise, share == 1.0, step.products + change.size)
+            step = step._replace(promise=max(step.promise, promise), proven=True)
         return step
 
     def _exact(self, hessian: Hessian) -> tuple[Array, float]:
