@@ -10,6 +10,7 @@ script are in it, and without the script it is whole all the same. The same rows
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -322,8 +323,10 @@ def _caption(item: Result, weak: bool) -> str:
 def _figure_uri(figure: Path | None) -> str:
     if figure is None:
         return ""
-    content = base64.b64encode(figure.read_bytes()).decode("ascii")
-    return f"data:{MEDIA[figure.suffix]};base64,{content}"
+    content = figure.read_bytes()
+    if figure.suffix == ".svg":  # to a hundredth of a point, without indentation: the page must fit in a mail
+        content = re.sub(rb"(\d\d\.\d{2})\d+|(?<=\n) +", rb"\1", content)
+    return f"data:{MEDIA[figure.suffix]};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def _facts(item: Result) -> list[tuple[str, str]]:
